@@ -1,0 +1,114 @@
+"""`demerit.parse` and `demerit.grade`, and grading of many logs at once over all cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from demerit.model import Session, Usage
+from demerit.parsers import chat
+from demerit.parsers.records import Source
+from demerit.quality.assess import assess
+from demerit.quality.report import Report
+from demerit.sources import Unreadable, read_sessions
+
+# What `grade` needs of large texts is their beginning: a report shows no more of them.
+_REPORT_LIMITS = Source(head_chars=256, text_bytes=4096)
+# Below this a pool of processes costs more than it saves.
+_WORTH_A_POOL = 8 << 20
+
+
+def parse(path: str | os.PathLike[str]) -> list[Session]:
+    """The sessions in one log, of any agent that demerit knows.
+
+    Raises Unreadable (one plain sentence) when the file is missing, or is no such log.
+
+    >>> import demerit
+    >>> from demerit.samples import SAMPLES
+    >>> session = demerit.parse(SAMPLES / "claude-good.jsonl")[0]
+    >>> session.agent, session.messages[0].author
+    ('claude-code', 'human')
+    """
+    return read_sessions(Path(path))
+
+
+def grade(
+    path_or_messages: str | os.PathLike[str] | Sequence[dict[str, Any]],
+    now: datetime | None = None,
+    ended: bool = False,
+) -> list[Report]:
+    """The report cards of one log, or of one list of OpenAI- or Anthropic-style messages.
+
+    now: aware time to judge idleness at; the present when not given.
+    ended: the caller knows that the session is over, whatever its log says.
+    Raises Unreadable as `parse` does.
+
+    >>> import demerit
+    >>> report = demerit.grade([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello!"}])[0]
+    >>> report.outcome.value, report.score, report.grade
+    ('completed', 100, 'A')
+    """
+    moment = now or datetime.now(UTC)
+    if isinstance(path_or_messages, str | os.PathLike):
+        path = Path(path_or_messages)
+        return [report_on(session, moment, ended, str(path)) for session in read_sessions(path, _REPORT_LIMITS)]
+    return [report_on(chat.parse_messages(list(path_or_messages), Source()), moment, ended, None)]
+
+
+def report_on(session: Session, now: datetime, ended: bool, path: str | None) -> Report:
+    """`assess`, with the caller's word that the session has ended."""
+    return assess(msgspec.structs.replace(session, terminal=True) if ended else session, now, path)
+
+
+class Graded(NamedTuple):
+    """What one log gave."""
+
+    path: str
+    reports: list[Report]
+    usages: list[Usage]
+    """Every request of its sessions, to be counted once over all logs (see `RequestTotals`)."""
+    error: Unreadable | None = None
+
+
+def grade_file(path: str, now: datetime, ended: bool) -> Graded:
+    """What one log gives; what keeps it from being read is in `error`."""
+    try:
+        sessions = read_sessions(Path(path), _REPORT_LIMITS)
+    except Unreadable as error:
+        return Graded(path, [], [], error)
+    reports = [report_on(session, now, ended, path) for session in sessions]
+    return Graded(path, reports, [usage for session in sessions for usage in requests_of(session)])
+
+
+def requests_of(session: Session) -> Iterator[Usage]:
+    """The usage of every request of a session, repeats included."""
+    yield from (message.usage for message in session.messages if message.usage is not None)
+    yield from session.loose_usage
+
+
+def grade_files(paths: Iterable[Path], now: datetime, ended: bool = False, workers: int = 0) -> Iterator[Graded]:
+    """What each log gives, in the order of `paths`, read over `workers` processes (0: one a core)."""
+    files = [str(path) for path in paths]
+    workers = min(workers or os.cpu_count() or 1, len(files))
+    if workers < 2 or sum(map(_size, files)) < _WORTH_A_POOL:
+        yield from (grade_file(path, now, ended) for path in files)
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        # The largest first, or the last one running is the largest.
+        order = sorted(files, key=_size, reverse=True)
+        futures: dict[str, Future[Graded]] = {path: pool.submit(grade_file, path, now, ended) for path in order}
+        for path in files:
+            yield futures.pop(path).result()
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

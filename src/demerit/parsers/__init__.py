@@ -1,0 +1,21 @@
+"""One agent, one file: where its logs live, how to tell them by their content, and how to read them.
+
+A parser is pure. It gets records (`records.Record`) from `demerit.sources` and gives Sessions; it opens
+nothing and knows no clock. To add one: a file here, its line in `PARSERS`, its fixtures. CONTRIBUTING.md has
+the recipe.
+"""
+
+from __future__ import annotations
+
+from demerit.parsers import chat, claude, codex
+from demerit.parsers.records import Parser, Sample
+
+PARSERS: tuple[Parser, ...] = (claude.PARSER, codex.PARSER, chat.PARSER)
+
+
+def parser_for(sample: Sample) -> Parser | None:
+    """The parser whose agent wrote a source that begins like this; None when it is nobody's."""
+    return next((parser for parser in PARSERS if parser.sniff(sample)), None)
+
+
+__all__ = ["PARSERS", "parser_for"]

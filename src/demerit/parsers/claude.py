@@ -1,0 +1,749 @@
+"""Claude Code: one JSONL file a session under `~/.claude/projects`, and the web export of the same lines.
+
+What is easy to get wrong, and is decided here:
+- One response is logged in several lines, one a content block, each with the same message id and a growing
+  usage; results of the first calls may stand between them. They are one message, and the largest usage counts.
+- A good result mostly has no error flag. A set flag may mean that the tool failed, that the call was broken,
+  that the user said no, or that the call never ran: fixed texts of the program tell these apart.
+- Most lines of type `user` were typed by nobody: results, command output, reminders, notices, summaries.
+- A queued prompt is logged when it is queued, when it leaves the queue, and mostly once more as a prompt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from demerit.model import Author, Body, CallStatus, Event, Message, Notice, Relation, Role, Session, ToolCall, Usage
+from demerit.parsers.evidence import Judgement, by_exit_code, category_of, paths_in
+from demerit.parsers.records import (
+    BAD_CONTENT,
+    NOTHING,
+    Home,
+    LineDecoder,
+    Losses,
+    Parser,
+    Record,
+    Sample,
+    Source,
+    input_hash,
+    is_given,
+    json_head,
+    parse_time,
+    raw_body,
+    text_body,
+)
+
+# --- the format -------------------------------------------------------------------------------------------
+
+
+class _Block(msgspec.Struct):
+    type: str | None = None
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None  # of redacted_thinking; an image's data is deeper, in `source`
+    id: str | None = None
+    name: str | None = None
+    input: msgspec.Raw = NOTHING
+    tool_use_id: str | None = None
+    content: msgspec.Raw = NOTHING
+    is_error: bool | None = None
+
+
+class _CacheCreation(msgspec.Struct):
+    ephemeral_5m_input_tokens: int | None = None
+    ephemeral_1h_input_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_creation: _CacheCreation | None = None
+
+
+class _Message(msgspec.Struct):
+    id: str | None = None
+    model: str | None = None
+    content: str | list[_Block] | None = None
+    stop_reason: str | None = None
+    usage: _Usage | None = None
+
+
+class _Result(msgspec.Struct, rename="camel"):
+    """What Claude Code itself keeps of a tool's result, beside the text that the model gets."""
+
+    interrupted: bool | None = None
+    return_code_interpretation: str | None = None
+    status: str | None = None
+
+
+class _Origin(msgspec.Struct):
+    kind: str | None = None
+
+
+class _Attachment(msgspec.Struct, rename="camel"):
+    type: str | None = None
+    prompt: str | list[_Block] | None = None
+    command_mode: str | None = None
+    origin: _Origin | None = None
+    is_meta: bool | None = None
+
+
+class _Progress(msgspec.Struct):
+    type: str | None = None
+
+
+class _CompactMetadata(msgspec.Struct, rename="camel"):
+    trigger: str | None = None
+    pre_tokens: int | None = None
+
+
+class _Line(msgspec.Struct, rename="camel"):
+    type: str | None = None
+    subtype: str | None = None
+    uuid: str | None = None
+    session_id: str | None = None
+    agent_id: str | None = None
+    timestamp: str | int | float | None = None
+    cwd: str | None = None
+    git_branch: str | None = None
+    version: str | None = None
+    request_id: str | None = None
+    entrypoint: str | None = None
+    prompt_source: str | None = None
+    origin: _Origin | None = None
+    is_meta: bool | None = None
+    is_sidechain: bool | None = None
+    is_compact_summary: bool | None = None
+    is_visible_in_transcript_only: bool | None = None
+    is_api_error_message: bool | None = None
+    tool_denial_kind: str | None = None
+    message: _Message | None = None
+    tool_use_result: _Result | str | list[msgspec.Raw] | None = None
+    parent_tool_use_id: str | None = msgspec.field(name="parentToolUseID", default=None)
+    operation: str | None = None
+    content: msgspec.Raw = NOTHING
+    attachment: _Attachment | None = None
+    data: _Progress | None = None
+    compact_metadata: _CompactMetadata | None = None
+    custom_title: str | None = None
+    ai_title: str | None = None
+
+
+class _Export(msgspec.Struct):
+    loglines: list[msgspec.Raw] = []
+
+
+_LINES = LineDecoder(_Line)
+_EXPORT = msgspec.json.Decoder(_Export)
+
+# Lines that carry nothing a report needs. A type that is in neither this set nor `_Reader.HANDLERS` is new to us.
+_IGNORED = frozenset(
+    "file-history-snapshot summary permission-mode last-prompt agent-name pr-link mode worktree-state frame-link "
+    "started result relocated bridge-session atis-latch agent-setting tag task-summary speculation-accept "
+    "attribution-snapshot content-replacement".split()
+)
+
+# --- fixed texts of the program ---------------------------------------------------------------------------
+
+_INTERRUPT = "[Request interrupted by user"
+_DECLINED = (
+    "The user doesn't want to proceed with this tool use",
+    "The user doesn't want to take this action right now",
+    "User rejected",
+    "The user chose not to",
+)
+_NO_PERMISSION = re.compile(
+    r"you haven't granted it yet|^(?:Error: )?This command requires approval|"
+    r"The following parts? (?:of this command )?requires? approval|^Permission (?:to use|for this) .{0,200}denied|"
+    r"denied by (?:your|the user's) permission settings|^(?:Error: )?\S+ hook (?:blocking error|denied)|"
+    r"^Hook \S+ denied this tool",
+    re.MULTILINE,
+)
+_NEVER_RAN = ("Sibling tool call errored", "Cancelled: parallel tool call", "Permission prompt was aborted", _INTERRUPT)
+_BROKEN_CALL = re.compile(
+    r"InputValidationError|(?:Error: )?No such tool available|Unknown (?:skill|tool|slash command)|"
+    r"MCP error -3260[12]\b"
+)
+_EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d{1,5})\b")
+_SUMMARY = "This session is being continued from a previous conversation"
+# Texts that the program puts into `user` lines; nobody typed them.
+_HARNESS_TEXTS = (
+    "<local-command-",
+    "<bash-input>",
+    "<bash-stdout>",
+    "<bash-stderr>",
+    "<task-notification>",
+    "<agent-notification>",
+    "<teammate-message",
+    "<user-prompt-submit-hook>",
+    "<user-memory-input>",
+    "<session-start-hook>",
+    "<tick>",
+    "Caveat: The messages below were generated by the user while running local commands",
+    "Stop hook feedback:",
+    "Base directory for this skill:",
+    "[Image: source:",
+    "Your tool call was malformed and could not be parsed",
+)
+# Wrappers that may stand before or after what a person typed.
+_WRAPPER = re.compile(
+    r"<(system-reminder|ide_opened_file|ide_selection|ide_diagnostics|post-tool-use-hook|new-diagnostics)>"
+    r"(?:(?!</\1>).)*</\1>",
+    re.DOTALL,
+)
+_COMMAND = re.compile(r"<command-name>\s*/?([^<\s]*)")
+_COMMAND_ARGS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
+# Commands of the program itself: what follows them is a setting, not a request to the model.
+_CONTROL = frozenset(
+    "add-dir agents bashes btw bug cd chrome clear color compact config context copy cost debug doctor effort "
+    "exit export extra-usage fast feedback fork help hooks ide install-github-app keybindings login logout mcp "
+    "memory model mobile output-style passes permissions plan plugin privacy-settings quit release-notes "
+    "reload-plugins remote-control rename resume rewind sandbox settings skills stats status statusline "
+    "stickers tasks terminal-setup theme todos upgrade usage vim voice".split()
+)
+
+def _is_notification(text: str) -> bool:
+    return text.startswith('{"task_id":') or text.lstrip().startswith(_HARNESS_TEXTS)
+
+
+# --- reading ----------------------------------------------------------------------------------------------
+
+
+class _Call:
+    """A call while its result is still to come."""
+
+    __slots__ = ("at", "body", "call_id", "command", "hash", "invalid", "name", "paths", "result", "verdict")
+
+    def __init__(self, name: str, call_id: str | None, at: datetime | None) -> None:
+        self.name = name
+        self.call_id = call_id
+        self.at = at
+        self.body: Body | None = None
+        self.hash: str | None = None
+        self.paths: tuple[str, ...] = ()
+        self.command: str | None = None
+        self.verdict: Judgement | None = None
+        self.result: Body | None = None
+
+
+class _Draft:
+    """A message while more of its lines may follow."""
+
+    __slots__ = (
+        "at", "author", "calls", "has_image", "model", "notice", "role", "sidechain", "signature_bytes", "stop",
+        "texts", "thinking", "thinking_text_bytes", "usage",
+    )  # fmt: skip
+
+    def __init__(self, role: Role, author: Author, at: datetime | None, sidechain: bool) -> None:
+        self.role: Role = role
+        self.author: Author = author
+        self.at = at
+        self.sidechain = sidechain
+        self.texts: list[str] = []
+        self.has_image = False
+        self.calls: list[_Call] = []
+        self.thinking: list[Body] = []
+        self.signature_bytes = 0
+        self.thinking_text_bytes = 0
+        self.model: str | None = None
+        self.usage: Usage | None = None
+        self.stop: str | None = None
+        self.notice: Notice | None = None
+
+
+class _Reader:
+    """Reads the lines of one file into one session."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.losses = Losses()
+        self.drafts: list[_Draft] = []
+        self.events: list[Event] = []
+        self.seen: set[str] = set()  # uuids: resumed and forked files repeat lines
+        self.open: dict[tuple[bool, str], _Draft] = {}  # responses that may go on, by lane and message id
+        self.calls: dict[str, list[_Call]] = {}
+        self.results: dict[str, tuple[Judgement, Body | None]] = {}
+        self.ran: set[str] = set()  # calls with progress lines: they were running when they ended
+        self.queue: list[tuple[str, datetime | None]] = []
+        self.unqueued: Counter[str] = Counter()  # queued prompts already taken, by text
+        self.attached: Counter[str] = Counter()
+        self.started: datetime | None = None
+        self.ended: datetime | None = None
+        self.session_ids: Counter[str] = Counter()
+        self.agent_id: str | None = None
+        self.own_lines = 0
+        self.sidechain_lines = 0
+        self.cwd: str | None = None
+        self.branch: str | None = None
+        self.version: str | None = None
+        self.titles: dict[str, str] = {}
+        self.terminal = False
+
+    def read(self, record: Record) -> None:
+        for line in _LINES.decode(record, self.losses):
+            self.read_line(line, record)
+
+    def read_line(self, line: _Line, record: Record) -> None:
+        at = parse_time(line.timestamp, self.losses, record.offset)
+        if at is not None:
+            if self.started is None or at < self.started:
+                self.started = at
+            if self.ended is None or at > self.ended:
+                self.ended = at
+        if line.session_id:
+            self.session_ids[line.session_id] += 1
+        handler = self.HANDLERS.get(line.type or "")
+        if handler is None:
+            if line.type not in _IGNORED:
+                self.losses.add("unknown_type" if line.type else "no_type", record.offset)
+            return
+        if line.uuid:
+            if line.uuid in self.seen:
+                return
+            self.seen.add(line.uuid)
+        self.cwd = self.cwd or line.cwd
+        self.branch = line.git_branch or self.branch
+        self.version = line.version or self.version
+        self.agent_id = line.agent_id or self.agent_id
+        handler(self, line, at, record)
+
+    # a response
+
+    def assistant(self, line: _Line, at: datetime | None, record: Record) -> None:
+        message = line.message
+        if message is None:
+            self.losses.add("no_message", record.offset)
+            return
+        sidechain = self.lane(line)
+        key = (sidechain, message.id or "")
+        draft = self.open.get(key) if message.id else None
+        if draft is None:
+            synthetic = message.model == "<synthetic>" or bool(line.is_api_error_message)
+            draft = _Draft("assistant", "harness" if synthetic else "agent", at, sidechain)
+            draft.model = None if synthetic else message.model
+            self.drafts.append(draft)
+            if message.id:
+                self.open[key] = draft
+            if line.is_api_error_message:
+                draft.notice = "api_error"
+                self.event("api_error", at, _plain_text(message.content)[:200])
+        draft.stop = message.stop_reason or draft.stop
+        if message.usage is not None:
+            usage = _usage(message.usage, message.id, line.request_id)
+            if not usage.is_empty and (draft.usage is None or usage.output_tokens >= draft.usage.output_tokens):
+                draft.usage = usage
+        if isinstance(message.content, str):
+            draft.texts.append(message.content)
+        for block in message.content if isinstance(message.content, list) else ():
+            self.response_block(block, draft, at, record)
+
+    def response_block(self, block: _Block, draft: _Draft, at: datetime | None, record: Record) -> None:
+        kind = block.type
+        if kind == "text":
+            if block.text and block.text not in draft.texts:
+                draft.texts.append(block.text)
+        elif kind == "tool_use" or kind == "server_tool_use":
+            self.call(block, draft, at, record, answered=kind == "server_tool_use")
+        elif kind == "thinking":
+            draft.signature_bytes += len(block.signature or "")
+            if block.thinking:
+                body = text_body(block.thinking, self.source)
+                draft.thinking.append(body)
+                draft.thinking_text_bytes += body.bytes
+        elif kind == "redacted_thinking":
+            draft.signature_bytes += len(block.data or "")
+        elif kind is None:
+            self.losses.add("no_type", record.offset)
+
+    def call(self, block: _Block, draft: _Draft, at: datetime | None, record: Record, answered: bool) -> None:
+        call = _Call(block.name or "", block.id, at)
+        if not block.name:
+            self.losses.add("call_without_name", record.offset)
+        if is_given(block.input):
+            call.body = raw_body(block.input, record, self.source)
+            try:
+                arguments = msgspec.json.decode(block.input)
+            except BAD_CONTENT:
+                self.losses.add("malformed_input", record.offset)
+            else:
+                call.hash = input_hash(arguments)
+                call.paths = paths_in(arguments)
+                command = arguments.get("command") if isinstance(arguments, dict) else None
+                call.command = command if isinstance(command, str) else None
+        draft.calls.append(call)
+        if answered:  # the API's own tool: its result is a part of the same response
+            call.verdict = Judgement(CallStatus.OK, "answered by the API in the same response")
+        if block.id:
+            self.calls.setdefault(block.id, []).append(call)
+            if block.id in self.results:
+                call.verdict, call.result = self.results[block.id]
+
+    # what comes in `user` lines
+
+    def user(self, line: _Line, at: datetime | None, record: Record) -> None:
+        if line.message is None:
+            self.losses.add("no_message", record.offset)
+            return
+        content = line.message.content
+        sidechain = self.lane(line)
+        texts = [content] if isinstance(content, str) else []
+        has_image = False
+        blocks = content if isinstance(content, list) else []
+        results = sum(block.type == "tool_result" for block in blocks)
+        for block in blocks:
+            if block.type == "tool_result":
+                self.result(block, line, record, alone=results == 1)
+            elif block.type == "text" and block.text:
+                texts.append(block.text)
+            elif block.type == "image" or block.type == "document":
+                has_image = True
+        text = "\n".join(texts)
+        if text.strip() or has_image:
+            self.prompt(line, text, has_image and not results, at, sidechain)
+        elif not results:
+            self.losses.add("empty_message", record.offset)
+
+    def prompt(self, line: _Line, text: str, has_image: bool, at: datetime | None, sidechain: bool) -> None:
+        role, author, kept, notice = self.written_by(line, text)
+        if role == "user" and line.prompt_source == "queued" and self.unqueued[kept] > 0:
+            self.unqueued[kept] -= 1
+            return
+        draft = _Draft(role, author, at, sidechain)
+        draft.texts.append(kept)
+        draft.has_image = has_image
+        draft.notice = notice
+        if notice == "interrupt":
+            self.event("interrupt", at, "")
+        if "<task-notification>" in text and re.search(r"<status>(?:failed|killed)</status>", text):
+            self.event("subagent", at, "failed")
+        self.drafts.append(draft)
+        if role == "user":
+            self.terminal = False
+            self.open = {key: value for key, value in self.open.items() if key[0] != sidechain}
+
+    def written_by(self, line: _Line, text: str) -> tuple[Role, Author, str, Notice | None]:
+        """Role, author, the text without its wrappers, and the notice it is, of a text in a `user` line."""
+        if line.is_compact_summary or text.startswith(_SUMMARY):
+            return "context", "harness", text, "compaction_summary"
+        if text.lstrip().startswith(_INTERRUPT):
+            return "context", "harness", text, "interrupt"
+        kind = line.origin.kind if line.origin else None
+        injected = line.is_meta or line.is_visible_in_transcript_only or line.prompt_source == "system"
+        if injected or (kind and kind != "human") or _is_notification(text):
+            return "context", "harness", text, None
+        kept = _WRAPPER.sub("", text).strip() if "<" in text else text
+        if not kept and text.strip():
+            return "context", "harness", text, None
+        command = _COMMAND.search(kept) if kept.startswith(("<command-name>", "<command-message>")) else None
+        if command is not None:
+            if command[1] in ("exit", "quit"):
+                self.terminal = True
+            arguments = _COMMAND_ARGS.search(kept)
+            request = arguments[1].strip() if arguments and command[1] not in _CONTROL else ""
+            if not request:
+                return "context", "harness", text, None
+            kept = request
+        if line.is_sidechain:
+            return "user", "agent", kept, None
+        by_program = line.prompt_source == "sdk" or (
+            (line.entrypoint or "").startswith("sdk-") and line.prompt_source not in ("typed", "queued")
+        )
+        return "user", "harness" if by_program and kind != "human" else "human", kept, None
+
+    def result(self, block: _Block, line: _Line, record: Record, alone: bool) -> None:
+        if not block.tool_use_id:
+            self.losses.add("orphan_result", record.offset)
+            return
+        if block.tool_use_id in self.results:
+            return
+        calls = self.calls.get(block.tool_use_id)
+        if not calls:
+            self.losses.add("orphan_result", record.offset)
+            return
+        body = raw_body(block.content, record, self.source) if is_given(block.content) else None
+        verdict = self.judge(calls[0], block, line, alone)
+        self.results[block.tool_use_id] = verdict, body
+        for call in calls:
+            call.verdict, call.result = verdict, body
+
+    def judge(self, call: _Call, block: _Block, line: _Line, alone: bool) -> Judgement:
+        detail = line.tool_use_result if alone and isinstance(line.tool_use_result, _Result) else _NO_DETAIL
+        text = json_head(bytes(block.content), 2048) if is_given(block.content) else ""
+        if detail.interrupted:
+            return Judgement(CallStatus.CANCELLED, "interrupted flag")
+        if block.is_error:
+            return self.judge_error(call, text, line)
+        if detail.return_code_interpretation:
+            return Judgement(CallStatus.BENIGN, f"return code: {detail.return_code_interpretation}"[:80])
+        # iFlow, and sub-agents, write a status; an MCP server may put an error of the protocol under a success.
+        if detail.status in ("error", "failed"):
+            return Judgement(CallStatus.FAILED, f"status {detail.status}")
+        if detail.status in ("cancelled", "killed"):
+            return Judgement(CallStatus.CANCELLED, f"status {detail.status}")
+        if call.name.startswith("mcp__") and text.startswith("MCP error -"):
+            broken = _BROKEN_CALL.match(text)
+            return Judgement(CallStatus.INVALID if broken else CallStatus.FAILED, text[:40].split(":")[0])
+        return Judgement(CallStatus.OK, "is_error false" if block.is_error is False else "no error flag")
+
+    def judge_error(self, call: _Call, text: str, line: _Line) -> Judgement:
+        if line.tool_denial_kind:
+            return Judgement(CallStatus.DECLINED, f"toolDenialKind {line.tool_denial_kind}"[:60])
+        stripped = text.removeprefix("<tool_use_error>")
+        if stripped.startswith(_NEVER_RAN):
+            return Judgement(CallStatus.CANCELLED, f"text: {stripped[:40].removesuffix('</tool_use_error>')}")
+        if stripped.startswith(_DECLINED):
+            # Esc on a running tool writes the same text as a refusal.
+            if call.call_id in self.ran:
+                return Judgement(CallStatus.CANCELLED, "refusal text after the tool had begun")
+            return Judgement(CallStatus.DECLINED, "text: the user said no")
+        if _NO_PERMISSION.search(stripped):
+            return Judgement(CallStatus.DECLINED, "text: permission not given")
+        if _BROKEN_CALL.match(stripped):
+            return Judgement(CallStatus.INVALID, f"text: {stripped[:40].splitlines()[0]}")
+        code = _EXIT_CODE.match(stripped)
+        if code is not None:
+            return by_exit_code(call.command, int(code[1]), stripped[code.end() :])
+        return Judgement(CallStatus.FAILED, "is_error flag")
+
+    # the rest
+
+    def system(self, line: _Line, at: datetime | None, record: Record) -> None:
+        if line.subtype == "compact_boundary":
+            meta = line.compact_metadata or _CompactMetadata()
+            tokens = f", {meta.pre_tokens} tokens" if meta.pre_tokens else ""
+            self.event("compaction", at, f"{meta.trigger or 'unknown trigger'}{tokens}")
+        elif line.subtype == "api_error":
+            self.event("api_error", at, "retried")
+        elif line.subtype == "local_command" and is_given(line.content):
+            command = _COMMAND.search(json_head(bytes(line.content), 500))
+            if command is not None and command[1] in ("exit", "quit"):
+                self.terminal = True
+
+    def progress(self, line: _Line, at: datetime | None, record: Record) -> None:
+        if line.parent_tool_use_id and line.data is not None and line.data.type != "hook_progress":
+            self.ran.add(line.parent_tool_use_id)
+
+    def queue_operation(self, line: _Line, at: datetime | None, record: Record) -> None:
+        if line.operation == "enqueue":
+            self.queue.append((json_head(bytes(line.content), 10**9) if is_given(line.content) else "", at))
+        elif line.operation == "popAll":
+            self.queue.clear()
+        elif self.queue:
+            text, _ = self.queue.pop(0)
+            if line.operation == "remove" and text.strip():
+                # Taken into the running turn; older versions write it down nowhere else.
+                if self.attached[text] > 0:
+                    self.attached[text] -= 1
+                else:
+                    self.unqueued[text] += 1
+                    self.prompt(line, text, False, at, sidechain=False)
+
+    def attachment(self, line: _Line, at: datetime | None, record: Record) -> None:
+        got = line.attachment
+        if got is None or got.type != "queued_command":
+            return
+        text = _plain_text(got.prompt)
+        image = isinstance(got.prompt, list) and any(block.type == "image" for block in got.prompt)
+        if self.unqueued[text] > 0:
+            self.unqueued[text] -= 1
+            return
+        self.attached[text] += 1
+        line.origin = got.origin or line.origin
+        line.is_meta = got.is_meta or got.command_mode not in (None, "prompt")
+        if text.strip() or image:
+            self.prompt(line, text, image, at, self.lane(line))
+
+    def title(self, line: _Line, at: datetime | None, record: Record) -> None:
+        found = line.custom_title or line.ai_title
+        if found:
+            self.titles[line.type or ""] = found
+
+    HANDLERS = {  # noqa: RUF012 - a table of methods, never changed
+        "assistant": assistant,
+        "user": user,
+        "system": system,
+        "progress": progress,
+        "queue-operation": queue_operation,
+        "attachment": attachment,
+        "custom-title": title,
+        "ai-title": title,
+    }
+
+    def lane(self, line: _Line) -> bool:
+        sidechain = bool(line.is_sidechain)
+        if sidechain:
+            self.sidechain_lines += 1
+        else:
+            self.own_lines += 1
+        return sidechain
+
+    def event(self, kind: Any, at: datetime | None, detail: str) -> None:
+        self.events.append(Event(kind, at, len(self.drafts) - 1 if self.drafts else None, detail))
+
+    def session(self) -> Session:
+        # A file with nothing but sidechain lines is a sub-agent's own: to itself it is the main conversation.
+        subagent = self.sidechain_lines > 0 and self.own_lines == 0
+        names = [name for name, _ in self.session_ids.most_common()] or [self.source.name]
+        own = self.source.name if self.source.name in names else names[0]
+        parent: str | None
+        relation: Relation | None
+        if subagent:
+            parent, relation = self.source.parent or own, "subagent"
+            own = self.agent_id or self.source.name
+        else:
+            # Lines of another session: the one that was resumed into this file.
+            parent = next((name for name in names if name != own), None)
+            relation = "continuation" if parent else None
+        return Session(
+            agent="claude-code",
+            source_id=own,
+            messages=tuple(self.finished(subagent)),
+            parent_source_id=parent,
+            relation=relation,
+            title=self.titles.get("custom-title") or self.titles.get("ai-title"),
+            cwd=self.cwd,
+            branch=self.branch,
+            agent_version=self.version,
+            started=self.started,
+            ended=self.ended,
+            modified=self.source.modified,
+            terminal=self.terminal,
+            events=tuple(self.events),
+            losses=self.losses.result(),
+        )
+
+    def finished(self, subagent: bool) -> Iterator[Message]:
+        for ordinal, draft in enumerate(self.drafts):
+            text = "\n".join(draft.texts)
+            size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+            whole = draft.role == "user" or size <= self.source.text_bytes
+            kind = "signature" if draft.signature_bytes else "text" if draft.thinking_text_bytes else None
+            yield Message(
+                ordinal=ordinal,
+                role=draft.role,
+                author=draft.author,
+                text=text if whole else text[: self.source.text_bytes],
+                text_bytes=size,
+                has_image=draft.has_image,
+                calls=tuple(_finish(call, ordinal, index) for index, call in enumerate(draft.calls)),
+                thinking=tuple(draft.thinking),
+                thinking_bytes=draft.signature_bytes or draft.thinking_text_bytes,
+                thinking_kind=kind,  # type: ignore[arg-type]
+                model=draft.model,
+                at=draft.at,
+                usage=draft.usage,
+                stop_reason=draft.stop,
+                sidechain=draft.sidechain and not subagent,
+                notice=draft.notice,
+            )
+
+
+_NO_DETAIL = _Result()
+_PENDING = Judgement(CallStatus.PENDING, "no result in the log")
+
+
+def _finish(call: _Call, ordinal: int, index: int) -> ToolCall:
+    verdict = call.verdict or _PENDING
+    return ToolCall(
+        message_ordinal=ordinal,
+        index=index,
+        name=call.name,
+        category=category_of(call.name),
+        status=verdict.status,
+        evidence=verdict.evidence,
+        call_id=call.call_id,
+        input=call.body,
+        input_hash=call.hash,
+        file_paths=call.paths,
+        exit_code=verdict.exit_code,
+        result=call.result,
+        at=call.at,
+    )
+
+
+def _plain_text(content: str | list[_Block] | None) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.text for block in content or () if block.type == "text" and block.text)
+
+
+def _usage(usage: _Usage, message_id: str | None, request_id: str | None) -> Usage:
+    created = usage.cache_creation or _CacheCreation()
+    hour = max(created.ephemeral_1h_input_tokens or 0, 0)
+    written = max(usage.cache_creation_input_tokens or 0, 0)
+    # Without the split by lifetime, all of it is of the default lifetime, five minutes.
+    five = max(created.ephemeral_5m_input_tokens or 0, written - hour, 0)
+    return Usage(
+        input_tokens=max(usage.input_tokens or 0, 0),
+        cache_read_tokens=max(usage.cache_read_input_tokens or 0, 0),
+        cache_write_5m_tokens=five,
+        cache_write_1h_tokens=hour,
+        output_tokens=max(usage.output_tokens or 0, 0),
+        key=f"{message_id}:{request_id or ''}" if message_id else None,
+    )
+
+
+def parse(records: Iterable[Record], source: Source) -> list[Session]:
+    """The one session in a Claude Code log, or in a web export of one."""
+    reader = _Reader(source)
+    for record in records:
+        if record.data.startswith((b'{"loglines"', b"{\n")) and b'"loglines"' in record.data[:4096]:
+            for inner in _export_lines(record, reader.losses):
+                reader.read(inner)
+        else:
+            reader.read(record)
+    return [reader.session()]
+
+
+def _export_lines(record: Record, losses: Losses) -> Iterator[Record]:
+    try:
+        lines = _EXPORT.decode(record.data).loglines
+    except BAD_CONTENT:
+        losses.add("malformed_export", record.offset)
+        return
+    at = 0
+    for raw in lines:
+        data = bytes(raw)
+        at = record.data.find(data, at)
+        yield Record(data, None if record.offset is None else record.offset + at)
+        at += len(data)
+
+
+_NATIVE_TYPES = frozenset(("user", "assistant", "system", "attachment", "progress"))
+
+
+def sniff(sample: Sample) -> bool:
+    if sample.is_document:
+        document = sample.values[0] if sample.values else None
+        lines = document.get("loglines") if isinstance(document, dict) else None
+        if isinstance(lines, list):
+            return any(_is_native(line) for line in lines[:50])
+    return any(_is_native(value) for value in sample.values)
+
+
+def _is_native(value: Any) -> bool:
+    """Whether a line can only be Claude Code's: `claude -p` streams and other agents lack one of these keys."""
+    if not isinstance(value, dict) or "sessionId" not in value:
+        return False
+    kind = value.get("type")
+    if kind in _NATIVE_TYPES:
+        return "uuid" in value and ("parentUuid" in value or "message" in value or "attachment" in value)
+    return (kind == "queue-operation" and "operation" in value) or (kind == "file-history-snapshot")
+
+
+PARSER = Parser(
+    agent="claude-code",
+    title="Claude Code",
+    homes=(Home(".claude/projects", "**/*.jsonl", "CLAUDE_CONFIG_DIR"),),
+    sniff=sniff,
+    parse=parse,
+)

@@ -1,0 +1,183 @@
+"""What decides how a call went, and who wrote a prompt: the rules that all agents share.
+
+A parser hands in what its agent logged (a flag, an exit code, a command, the first of the output) and gets a
+status with the evidence for it. Words in an output decide nothing here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from demerit.model import CallStatus, Category
+
+
+class Judgement(NamedTuple):
+    """A call's status, what decided it, and the exit code where there is one."""
+
+    status: CallStatus
+    evidence: str
+    exit_code: int | None = None
+
+
+# Programs for which exit code 1 is an answer ("nothing found", "differs", "false"), not a failure.
+_ANSWERS_WITH_1 = frozenset(
+    "grep egrep fgrep rg ag ack zgrep pgrep pidof diff cmp colordiff test [ [[ which type command hash "
+    "git-grep expr fuser lsof getent".split()
+)
+# Programs that say nothing and do not fail in practice: one of these before a benign one changes nothing.
+_QUIET = frozenset("cd pushd popd export set source . true : sleep echo printf pwd local unset env time".split())
+_GIT_ANSWERS = re.compile(
+    r"git\s+(?:-\S+\s+(?:\S+\s+)?)*?(?:grep\b|diff\b.*--(?:exit-code|quiet|check)\b|diff-index\b.*--quiet\b"
+    r"|merge-base\b.*--is-ancestor\b|show-ref\b|ls-files\b.*--error-unmatch\b|check-ignore\b"
+    r"|config\b.*(?:--get|\bget\b)|rev-parse\b.*--verify\b)"
+)
+# `gh auth status` and `ssh -T git@host` report with exit 1 that one is not signed in, or that there is no shell.
+_OTHER_ANSWERS = re.compile(r"gh\s+auth\s+status\b|ssh\s+(?:\S+\s+)*?-T\b|systemctl\s+is-\w+\b")
+_SHELL_COMPLAINS = re.compile(
+    r"^(?:\S*\b(?:ba|z|da|k|)sh|\(eval\)|eval)\b:|^(?:usage:|error:|fatal:)|^\S+: (?:cannot|can't|unable|No such|"
+    r"Permission|command not found|not found|invalid|illegal|unrecogni[sz]ed|unknown|option)|"
+    r": No such file or directory$|: Permission denied$|: command not found$",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+def split_commands(command: str) -> list[tuple[str, str]]:
+    """The simple commands of a shell line, each with the operator after it (`&&`, `||`, `|`, `;`, or "").
+
+    Quotes and escapes are respected; here-documents and sub-shells are not taken apart.
+    """
+    parts: list[tuple[str, str]] = []
+    start = at = 0
+    quote = ""
+    while at < len(command):
+        char = command[at]
+        if quote:
+            if char == "\\" and quote == '"':
+                at += 1
+            elif char == quote:
+                quote = ""
+        elif char in "'\"":
+            quote = char
+        elif char == "\\":
+            at += 1
+        elif char in ";\n|&":
+            double = command[at : at + 2]
+            operator = double if double in ("&&", "||") else char
+            redirect = char == "&" and (command[at - 1 : at] in (">", "<") or command[at + 1 : at + 2] == ">")
+            if not redirect:
+                parts.append((command[start:at].strip(), ";" if operator in "\n&" else operator))
+                at += len(operator) - 1
+                start = at + 1
+        at += 1
+    parts.append((command[start:].strip(), ""))
+    return [(text, operator) for text, operator in parts if text]
+
+
+def program(simple: str) -> str:
+    """The program that a simple command runs, without its path, assignments before it and `sudo`."""
+    for word in simple.split():
+        if re.match(r"[A-Za-z_]\w*=", word) or word in ("sudo", "time", "command", "exec", "!", "if", "while", "then"):
+            continue
+        return word.rsplit("/", 1)[-1].strip("(){}")
+    return ""
+
+
+def _answers_with_1(simple: str) -> bool:
+    return (
+        program(simple) in _ANSWERS_WITH_1
+        or bool(_GIT_ANSWERS.match(simple.removeprefix("sudo ")))
+        or bool(_OTHER_ANSWERS.match(simple))
+    )
+
+
+def is_benign_exit(command: str, exit_code: int, output: str) -> bool:
+    """Whether exit 1 only says "nothing found" or "differs".
+
+    The command that gave the exit code is the last one; in `a && b` it may be any of the chain, so all of it
+    has to be of that kind, or quiet. An error text of the shell or of the program makes it a failure.
+    """
+    if exit_code != 1 or len(command) > 20_000 or _SHELL_COMPLAINS.search(output):
+        return False
+    commands = split_commands(command)
+    if not commands:
+        return False
+    last = commands.pop()[0]
+    if not _answers_with_1(last):
+        return False
+    for text, operator in reversed(commands):
+        if operator == ";":
+            break
+        if operator == "&&" and not (_answers_with_1(text) or program(text) in _QUIET):
+            return False
+    return True
+
+
+def by_exit_code(command: str | None, exit_code: int, output: str, source: str = "exit code") -> Judgement:
+    """Status of a shell command that ran to its end. `source` says where the code stood."""
+    evidence = f"{source} {exit_code}"
+    if exit_code == 0:
+        return Judgement(CallStatus.OK, evidence, 0)
+    if command and is_benign_exit(command, exit_code, output):
+        return Judgement(CallStatus.BENIGN, f"{evidence} of {program(split_commands(command)[-1][0])}", exit_code)
+    return Judgement(CallStatus.FAILED, evidence, exit_code)
+
+
+# --- tools ------------------------------------------------------------------------------------------------
+
+_CATEGORIES: dict[str, Category] = {}
+for _category, _names in {
+    "read": "read readfile read_file view cat notebookread read_many_files view_image open_file fs_read readmcpresource",
+    "search": "grep glob ls search find rg list_directory list_files search_files search_file_content codebase_search "
+    "file_search grep_search list_dir toolsearch tool_search search_tools",
+    "edit": "edit multiedit apply_patch applypatch str_replace str_replace_editor str_replace_based_edit_tool "
+    "notebookedit replace edit_file search_replace replace_in_file apply_diff insert patch",
+    "write": "write write_file writefile create create_file write_to_file save_file",
+    "shell": "bash bashoutput killshell killbash shell shell_command exec_command write_stdin run execute "
+    "run_shell_command local_shell local_shell_call execute_command run_terminal_cmd terminal powershell "
+    "container.exec unified_exec run_command taskoutput taskstop",
+    "web": "webfetch websearch web_search web_fetch fetch google_web_search web_search_call browser",
+    "agent": "task agent spawn_agent wait wait_agent close_agent send_input resume_agent delegate subagent new_task",
+    "plan": "todowrite todoread exitplanmode enterplanmode update_plan todo taskcreate taskupdate tasklist taskget "
+    "create_goal update_goal get_goal",
+    "question": "askuserquestion ask_user request_user_input ask_followup_question",
+}.items():
+    _CATEGORIES.update(dict.fromkeys(_names.split(), _category))  # type: ignore[arg-type]
+
+
+def category_of(name: str) -> Category:
+    """What kind of work the tool of this name does, over all agents; `mcp` for a server's tool."""
+    known = _CATEGORIES.get(name.lower())
+    if known is not None:
+        return known
+    return "mcp" if name.startswith("mcp__") else "other"
+
+
+_PATH_KEYS = ("file_path", "path", "filePath", "notebook_path", "absolute_path", "filename", "file")
+
+
+def paths_in(arguments: Any) -> tuple[str, ...]:
+    """The files that a tool's decoded arguments name, each once; those of a patch text come from `patch_paths`."""
+    if not isinstance(arguments, dict):
+        return ()
+    found = [arguments[key] for key in _PATH_KEYS if isinstance(arguments.get(key), str)]
+    for key in ("paths", "file_paths", "files"):
+        if isinstance(arguments.get(key), list):
+            found += [item for item in arguments[key] if isinstance(item, str)]
+    return tuple(dict.fromkeys(path for path in found if path))
+
+
+_PATCH_HEADER = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
+
+
+def patch_paths(patch: str) -> tuple[str, ...]:
+    """The files that an `apply_patch` text touches, each once, renames under both names."""
+    return tuple(dict.fromkeys(_PATCH_HEADER.findall(patch)))
+
+
+# --- prompts ----------------------------------------------------------------------------------------------
+
+def starts_with_any(text: str, prefixes: Iterable[str]) -> bool:
+    """Whether the text, leading blanks aside, begins with one of the prefixes."""
+    return text.lstrip().startswith(tuple(prefixes))

@@ -1,0 +1,310 @@
+"""What every parser needs: records in, typed values out, and a count of what was lost.
+
+Nothing here raises on content. A record that does not decode as it stands is salvaged as far as it goes
+(objects fused on one line, bytes that are not UTF-8, a field of the wrong type costs that field alone), and
+each salvage or loss is counted in `Losses`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any, Generic, NamedTuple, TypeVar, get_args
+
+import msgspec
+
+from demerit.model import Body, ParseLoss, Session
+
+HEAD_CHARS = 2048
+TEXT_BYTES = 65536
+
+# What decoding can raise on content. ValidationError (a wrong type) is a DecodeError; ValueError comes from
+# numbers of thousands of digits, RecursionError from nesting.
+BAD_CONTENT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, OverflowError)
+
+
+class Record(NamedTuple):
+    """One record of a source: a line of a JSONL file, a whole JSON file, a database row as JSON."""
+
+    data: bytes
+    offset: int | None = 0
+    """Byte offset in the source; None when the bytes do not stand there as they are."""
+
+
+class Source(NamedTuple):
+    """Where records come from, as far as a parser may know."""
+
+    name: str = "-"
+    """File name without folder and suffix, for logs that do not name themselves."""
+    modified: datetime | None = None
+    """When the source was last written; None for stdin and lists in memory."""
+    parent: str | None = None
+    """Session that the source's folder says this one belongs to."""
+    head_chars: int = HEAD_CHARS
+    """How much of each large body to keep."""
+    text_bytes: int = TEXT_BYTES
+    """How much of an answer's text to keep. Human prompts are always whole."""
+
+
+class Home(NamedTuple):
+    """A folder in which an agent keeps its logs."""
+
+    folder: str
+    """Relative to the user's home, with forward slashes."""
+    pattern: str
+    """Glob below that folder."""
+    env: str | None = None
+    """Environment variable that names another place for the first part of `folder` (CODEX_HOME for `.codex`)."""
+
+
+class Sample(NamedTuple):
+    """The beginning of a source, for telling whose it is."""
+
+    values: tuple[Any, ...]
+    """The first JSON values: of the first lines, or the one value of a whole JSON file."""
+    is_document: bool = False
+    """The source is one JSON value."""
+
+
+class Parser(NamedTuple):
+    """How to read one agent's logs."""
+
+    agent: str
+    """Stable key: `claude-code`, `codex`, ..."""
+    title: str
+    """What people call it."""
+    homes: tuple[Home, ...]
+    sniff: Callable[[Sample], bool]
+    """Whether a source that begins like this is this agent's. No two parsers may claim one source."""
+    parse: Callable[[Iterable[Record], Source], list[Session]]
+    """All sessions in the records of one source, which come in the source's order. Never raises on content."""
+
+
+class Losses:
+    """Counts of what was not understood, by kind, with the place of the first."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, tuple[int, int | None]] = {}
+
+    def add(self, kind: str, offset: int | None = None, count: int = 1) -> None:
+        seen, first = self._kinds.get(kind, (0, offset))
+        self._kinds[kind] = (seen + count, first)
+
+    def result(self) -> tuple[ParseLoss, ...]:
+        return tuple(ParseLoss(kind, n, first) for kind, (n, first) in sorted(self._kinds.items()))
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+NOTHING = msgspec.Raw(b"null")
+"""Default of a field left undecoded. (msgspec takes no union of Raw with None.)"""
+
+
+def is_given(raw: msgspec.Raw) -> bool:
+    """Whether a field left undecoded holds anything."""
+    return raw is not NOTHING and bytes(raw) != b"null"
+
+
+class LineDecoder(Generic[S]):
+    """Decodes records into one struct type, of which every field must have a default.
+
+    The quick way is msgspec's typed decoder, which skips what the struct does not name. Where that fails,
+    the record is salvaged: see `salvage` and `lenient`.
+    """
+
+    def __init__(self, shape: type[S]) -> None:
+        self._shape = shape
+        self._decoder = msgspec.json.Decoder(shape)
+
+    def decode(self, record: Record, losses: Losses) -> list[S]:
+        """The objects in one record; none when nothing of it could be read."""
+        try:
+            return [self._decoder.decode(record.data)]
+        except BAD_CONTENT:
+            found = []
+            for value in salvage(record, losses):
+                if isinstance(value, dict):
+                    found.append(lenient(value, self._shape, losses, record.offset))
+                else:
+                    losses.add("not_an_object", record.offset)
+            return found
+
+
+def _small_int(digits: str) -> int | None:
+    # No count, time or id needs more; int() of millions of digits is quadratic, or refused.
+    return int(digits) if len(digits) < 20 else None
+
+
+_STDLIB = json.JSONDecoder(strict=False, parse_int=_small_int, parse_constant=lambda _: None)
+_BLANK = " \t\r\n\x00\ufeff"
+
+
+def salvage(record: Record, losses: Losses) -> list[Any]:
+    """The JSON values in a record that did not decode as it stands, untyped."""
+    text = record.data.decode("utf-8", "replace").strip(_BLANK)
+    if not text:
+        losses.add("empty_record", record.offset)
+        return []
+    values: list[Any] = []
+    at = 0
+    try:
+        while at < len(text):
+            value, at = _STDLIB.raw_decode(text, at)
+            values.append(_without_surrogates(value))
+            while at < len(text) and text[at] in _BLANK:
+                at += 1
+    except BAD_CONTENT:
+        losses.add("malformed_tail" if values else "malformed_line", record.offset)
+    if values and "\ufffd" in text and b"\xef\xbf\xbd" not in record.data:
+        losses.add("invalid_utf8", record.offset)
+    if len(values) > 1:
+        losses.add("fused_line", record.offset)
+    return values
+
+
+def _without_surrogates(value: Any) -> Any:
+    """`value` with each half of a surrogate pair that stands alone (JSON allows it) as U+FFFD."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_surrogates(item) for item in value]
+    return value
+
+
+def lenient(value: dict[str, Any], shape: type[S], losses: Losses, offset: int | None) -> S:
+    """`value` as `shape`; each field that does not fit keeps its default and counts as `wrong_type`."""
+    fitting: dict[str, Any] = {}
+    for field in msgspec.structs.fields(shape):
+        if field.encode_name in value:
+            try:
+                fitting[field.name] = _convert(value[field.encode_name], field.type, losses, offset)
+            except BAD_CONTENT:
+                losses.add("wrong_type", offset)
+    return shape(**fitting)
+
+
+def _convert(got: Any, wanted: Any, losses: Losses, offset: int | None) -> Any:
+    options = get_args(wanted) or (wanted,)
+    if msgspec.Raw in options:
+        return msgspec.Raw(msgspec.json.encode(got))
+    try:
+        return msgspec.convert(got, wanted)
+    except BAD_CONTENT:
+        for option in options:
+            if isinstance(got, dict) and isinstance(option, type) and issubclass(option, msgspec.Struct):
+                return lenient(got, option, losses, offset)
+            inner = get_args(option)
+            if isinstance(got, list) and inner and issubclass(inner[0], msgspec.Struct):
+                objects = [item for item in got if isinstance(item, dict)]
+                if len(objects) < len(got):
+                    losses.add("wrong_type", offset, len(got) - len(objects))
+                return [lenient(item, inner[0], losses, offset) for item in objects]
+        raise
+
+
+def parse_time(value: object, losses: Losses, offset: int | None = None) -> datetime | None:
+    """An ISO 8601 text as an aware datetime in UTC; None for None and for what is no time.
+
+    A time without a zone is read as UTC and counted as `time_without_zone`; what is no time is counted as
+    `bad_time`. A number is seconds since 1970, or milliseconds where seconds would lie beyond the year 5138.
+    """
+    if value is None:
+        return None
+    try:
+        if isinstance(value, str):
+            found = datetime.fromisoformat(value)
+            if found.tzinfo is None:
+                losses.add("time_without_zone", offset)
+                return found.replace(tzinfo=UTC)
+            return found if found.tzinfo is UTC else found.astimezone(UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value / 1000 if abs(value) > 1e11 else value, UTC)
+    except (ValueError, OverflowError, OSError):
+        pass
+    losses.add("bad_time", offset)
+    return None
+
+
+def digest(data: bytes | memoryview) -> str:
+    """Sixteen hex digits over `data` (BLAKE2b, 64 bits)."""
+    return blake2b(data, digest_size=8).hexdigest()
+
+
+_canonical = msgspec.json.Encoder(order="deterministic")
+
+
+def input_hash(value: Any) -> str | None:
+    """Digest of a tool call's input with its keys in order, so that spelling makes no difference.
+
+    `value` is the decoded input; a text that should have been JSON is hashed as it is. None for None.
+    """
+    if value is None:
+        return None
+    try:
+        return digest(_canonical.encode(value))
+    except BAD_CONTENT:
+        return digest(repr(value).encode("utf-8", "replace"))
+
+
+def text_body(text: str, source: Source, offset: int | None = None) -> Body:
+    """A body whose text is in hand: `bytes` and `digest` are over its UTF-8 form."""
+    data = text.encode("utf-8", "surrogatepass")
+    return Body(text[: source.head_chars], len(data), digest(data), offset)
+
+
+def raw_body(raw: msgspec.Raw, record: Record, source: Source) -> Body:
+    """A body left in its record: `bytes`, `digest` and `offset` are those of the JSON value there."""
+    data = bytes(raw)
+    at = record.data.find(data) if record.offset is not None else -1
+    offset = record.offset + at if record.offset is not None and at >= 0 else None
+    return Body(json_head(data, source.head_chars), len(data), digest(data), offset)
+
+
+class _Part(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+
+
+_parts = msgspec.json.Decoder(list[_Part])
+
+
+def json_head(data: bytes, chars: int) -> str:
+    """The first `chars` characters of the text in a JSON value, without decoding the rest of a long one.
+
+    A string gives itself, a list of content parts the texts of its parts joined by newlines, null the empty
+    text, anything else its JSON.
+    """
+    if data[:1] == b'"':
+        return _string_head(data, chars)
+    if data == b"null":
+        return ""
+    if data[:1] == b"[":
+        try:
+            parts = _parts.decode(data)
+        except BAD_CONTENT:
+            pass
+        else:
+            return "\n".join(part.text for part in parts if part.text)[:chars]
+    return data[: chars * 4].decode("utf-8", "replace")[:chars]
+
+
+def _string_head(data: bytes, chars: int) -> str:
+    # A character takes at most 12 bytes in JSON (an escaped surrogate pair).
+    if len(data) > chars * 12 + 16:
+        data = data[: chars * 12 + 16]
+        for _ in range(4):
+            try:
+                return str(msgspec.json.decode(data + b'"', type=str))[:chars]
+            except BAD_CONTENT:
+                # The slice split a character or an escape: cut before the last escape, or by a byte.
+                escape = data.rfind(b"\\", len(data) - 6)
+                data = data[:escape] if escape > 0 else data[:-1]
+    try:
+        return str(msgspec.json.decode(data, type=str))[:chars]
+    except BAD_CONTENT:
+        return data[1 : chars * 4].decode("utf-8", "replace")[:chars]

@@ -1,0 +1,101 @@
+"""The scoring model: how a session ended, how well it went, what shape it had and how it was asked.
+
+Everything here is pure: no clock, file, socket or environment.
+"""
+
+from demerit.quality.archetype import (
+    DEEP_MESSAGES,
+    DEEP_MINUTES,
+    MARATHON_MESSAGES,
+    MARATHON_MINUTES,
+    STANDARD_MESSAGES,
+    STANDARD_MINUTES,
+    Archetype,
+    ArchetypeFacts,
+    classify_archetype,
+)
+from demerit.quality.context import (
+    RESET_DROP_FRACTION,
+    RESET_FLOOR_TOKENS,
+    ContextHealth,
+    ContextHealthFolder,
+    context_health,
+    is_context_reset,
+)
+from demerit.quality.outcome import ERRORED_TAIL, Confidence, Facts, Outcome, Verdict, classify
+from demerit.quality.prompts import (
+    PROMPT_FACTS_VERSION,
+    PromptFacts,
+    PromptHygiene,
+    classify_prompt,
+    prompt_hygiene,
+)
+from demerit.quality.score import (
+    GRADE_ORDER,
+    SIGNALS_VERSION,
+    Penalty,
+    PenaltyKind,
+    Score,
+    ScoreBreakdownItem,
+    Signals,
+    gpa_points,
+    grade_for,
+    penalties,
+    score,
+    score_breakdown,
+)
+from demerit.quality.thinking import (
+    THINKING_BYTES_PER_TOKEN,
+    Thinking,
+    ThinkingBand,
+    ThinkingFolder,
+    estimate_tokens,
+    thinking_band,
+)
+
+__all__ = [
+    "DEEP_MESSAGES",
+    "DEEP_MINUTES",
+    "ERRORED_TAIL",
+    "GRADE_ORDER",
+    "MARATHON_MESSAGES",
+    "MARATHON_MINUTES",
+    "PROMPT_FACTS_VERSION",
+    "RESET_DROP_FRACTION",
+    "RESET_FLOOR_TOKENS",
+    "SIGNALS_VERSION",
+    "STANDARD_MESSAGES",
+    "STANDARD_MINUTES",
+    "THINKING_BYTES_PER_TOKEN",
+    "Archetype",
+    "ArchetypeFacts",
+    "Confidence",
+    "ContextHealth",
+    "ContextHealthFolder",
+    "Facts",
+    "Outcome",
+    "Penalty",
+    "PenaltyKind",
+    "PromptFacts",
+    "PromptHygiene",
+    "Score",
+    "ScoreBreakdownItem",
+    "Signals",
+    "Thinking",
+    "ThinkingBand",
+    "ThinkingFolder",
+    "Verdict",
+    "classify",
+    "classify_archetype",
+    "classify_prompt",
+    "context_health",
+    "estimate_tokens",
+    "gpa_points",
+    "grade_for",
+    "is_context_reset",
+    "penalties",
+    "prompt_hygiene",
+    "score",
+    "score_breakdown",
+    "thinking_band",
+]

@@ -1,0 +1,185 @@
+"""What to change: at most three sentences a session, each from one named rule over measured facts.
+
+A rule is a function from the tallies to an `Advice` or None. Adding one is the function, its place in `RULES`
+(first comes first), and its heading in docs/advice.md. Advice is never scored.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from demerit.model import CallStatus, ToolCall
+from demerit.quality.context import ContextHealth
+from demerit.quality.report import Advice, Evidence, Hygiene
+
+MOST = 3
+"""Sentences a session gets."""
+_REFS = 20
+
+
+class _Tool:
+    """What happened to one tool's calls."""
+
+    __slots__ = ("declined", "failed", "invalid", "ran")
+
+    def __init__(self) -> None:
+        self.ran = 0
+        self.failed = Evidence()
+        self.declined = Evidence()
+        self.invalid: dict[str, Evidence] = {}
+
+
+class AdviceFolder:
+    """Keeps the tallies that the rules read, one call at a time."""
+
+    def __init__(self) -> None:
+        self.tools: dict[str, _Tool] = {}
+        self.by_model: Counter[tuple[str, str]] = Counter()
+        self.failed_inputs: dict[tuple[str, str], Evidence] = {}
+        self.reads: dict[str, dict[str | None, Evidence]] = {}
+        self.read_again: dict[str, Evidence] = {}
+        self.hygiene = Hygiene(0, 0, 0, 0, False)
+        self.health: ContextHealth | None = None
+
+    def add(self, call: ToolCall, model: str | None) -> None:
+        tool = self.tools.setdefault(call.name, _Tool())
+        tool.ran += call.status in (CallStatus.OK, CallStatus.FAILED, CallStatus.BENIGN)
+        self.by_model[model or "", call.name] += 1
+        if call.status is CallStatus.FAILED:
+            tool.failed.add(call, "failed")
+            if call.input_hash is not None:
+                key = (call.name, call.input_hash)
+                self.failed_inputs.setdefault(key, Evidence()).add(call, "failed with this very input")
+        elif call.status is CallStatus.INVALID:
+            tool.invalid.setdefault(model or "", Evidence()).add(call, "the call itself was broken")
+        elif call.status is CallStatus.DECLINED:
+            tool.declined.add(call, "declined")
+        if call.changes_files:
+            for path in call.file_paths:
+                self.reads.pop(path, None)
+        elif call.category == "read" and call.status is CallStatus.OK and len(call.file_paths) == 1:
+            # Another part of a long file is no repetition: the input tells the parts apart.
+            path = call.file_paths[0]
+            reads = self.reads.setdefault(path, {}).setdefault(call.input_hash, Evidence())
+            reads.add(call, "read again, unchanged")
+            if path not in self.read_again or reads.count > self.read_again[path].count:
+                self.read_again[path] = reads
+
+    def result(self, hygiene: Hygiene, health: ContextHealth | None) -> tuple[Advice, ...]:
+        """The first `MOST` advices, in the order of `RULES`."""
+        self.hygiene, self.health = hygiene, health
+        found = [advice for rule in RULES if (advice := rule(self)) is not None]
+        return tuple(found[:MOST])
+
+
+def _advice(rule: Callable[..., object], text: str, behind: Evidence | None = None) -> Advice:
+    return Advice(rule.__name__, text, tuple(behind.calls[:_REFS]) if behind else ())
+
+
+def model_breaks_tool_schema(facts: AdviceFolder) -> Advice | None:
+    """One model's calls of one tool were broken twice or more."""
+    broken = {(model, name): refs for name, tool in facts.tools.items() for model, refs in tool.invalid.items()}
+    (model, name), refs = max(broken.items(), key=lambda item: item[1].count, default=(("", ""), Evidence()))
+    if refs.count < 2:
+        return None
+    text = (
+        f"{model or 'The model'} broke {refs.count} of its {facts.by_model[model, name]} calls of {name}: "
+        "describe the tool's arguments more plainly, or use another model for it."
+    )
+    return _advice(model_breaks_tool_schema, text, refs)
+
+
+def same_call_fails_again(facts: AdviceFolder) -> Advice | None:
+    """The same tool with the same input failed three times or more, wherever in the session."""
+    (name, _), refs = max(
+        facts.failed_inputs.items(), key=lambda item: item[1].count, default=(("", ""), Evidence())
+    )
+    if refs.count < 3:
+        return None
+    text = (
+        f"{name} failed {refs.count} times with the very same input: "
+        "have the agent change something, or ask, before it tries again."
+    )
+    return _advice(same_call_fails_again, text, refs)
+
+
+def tool_always_fails(facts: AdviceFolder) -> Advice | None:
+    """A tool ran three times or more and never once worked."""
+    useless = {name: tool for name, tool in facts.tools.items() if tool.ran == tool.failed.count >= 3}
+    if not useless:
+        return None
+    name, tool = max(useless.items(), key=lambda item: item[1].ran)
+    text = f"{name} failed in all of its {tool.ran} calls: check that it works here at all, or take it away."
+    return _advice(tool_always_fails, text, tool.failed)
+
+
+def user_declines_tool(facts: AdviceFolder) -> Advice | None:
+    """Three calls or more of one tool were declined."""
+    name, tool = max(facts.tools.items(), key=lambda item: item[1].declined.count, default=("", _Tool()))
+    if tool.declined.count < 3:
+        return None
+    text = (
+        f"{tool.declined.count} calls of {name} were declined: write down, as a permission rule or in the "
+        "agent's instructions, what it may do with it."
+    )
+    return _advice(user_declines_tool, text, tool.declined)
+
+
+def file_read_again(facts: AdviceFolder) -> Advice | None:
+    """The same part of a file was read four times or more without a change to it in between."""
+    path, refs = max(facts.read_again.items(), key=lambda item: item[1].count, default=("", Evidence()))
+    if refs.count < 4:
+        return None
+    text = (
+        f"{path} was read {refs.count} times though nothing had changed it: "
+        "put what matters of it into the agent's instructions."
+    )
+    return _advice(file_read_again, text, refs)
+
+
+def prompts_name_no_code(facts: AdviceFolder) -> Advice | None:
+    """Two prompts or more, and at least half of all, ask for a change and name no file or code."""
+    hygiene = facts.hygiene
+    if hygiene.no_code_context < 2 or hygiene.no_code_context * 2 < hygiene.prompts:
+        return None
+    text = (
+        f"{hygiene.no_code_context} of {hygiene.prompts} prompts ask for a change and name no file: "
+        "a path or a snippet saves the agent the search."
+    )
+    return _advice(prompts_name_no_code, text)
+
+
+def prompts_repeat(facts: AdviceFolder) -> Advice | None:
+    """Two prompts or more repeat an earlier one to the letter."""
+    if facts.hygiene.duplicate < 2:
+        return None
+    text = (
+        f"{facts.hygiene.duplicate} prompts repeat an earlier one word for word: "
+        "say what was wrong with the last answer instead."
+    )
+    return _advice(prompts_repeat, text)
+
+
+def context_overflows(facts: AdviceFolder) -> Advice | None:
+    """The context was shed twice or more."""
+    health = facts.health
+    if health is None or health.resets < 2:
+        return None
+    text = (
+        f"The context was shed {health.resets} times (it had reached {health.peak:,} tokens): "
+        "split the task, or start a new session for each part."
+    )
+    return _advice(context_overflows, text)
+
+
+RULES: tuple[Callable[[AdviceFolder], Advice | None], ...] = (
+    model_breaks_tool_schema,
+    same_call_fails_again,
+    tool_always_fails,
+    user_declines_tool,
+    file_read_again,
+    prompts_name_no_code,
+    prompts_repeat,
+    context_overflows,
+)

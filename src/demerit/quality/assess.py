@@ -1,0 +1,359 @@
+"""From a session's messages and calls to its report card: one fold over messages in transcript order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from demerit.model import Message, Session, ToolCall, Usage
+from demerit.quality.advice import AdviceFolder
+from demerit.quality.archetype import ArchetypeFacts, classify_archetype
+from demerit.quality.context import ContextHealthFolder
+from demerit.quality.outcome import Facts, Outcome, Verdict, classify
+from demerit.quality.prompts import PromptFacts, classify_prompt
+from demerit.quality.report import (
+    BreakdownLine,
+    CallRef,
+    Context,
+    Evidence,
+    Hygiene,
+    Report,
+    ToolTally,
+    UsageTotals,
+    reference,
+)
+from demerit.quality.score import Signals, penalties, score
+from demerit.quality.thinking import ThinkingFolder, estimate_tokens
+
+IDLE_AFTER = timedelta(minutes=30)
+"""A session without activity for this long is not coming back. Source: the reference implementation."""
+_TITLE_CHARS = 80
+
+
+def assess(session: Session, now: datetime, path: str | None = None) -> Report:
+    """The report card of one session.
+
+    now: aware time; a session without activity for 30 minutes before it is idle.
+    path: where the session was read from, handed through to the report.
+    """
+    assessor = Assessor(now)
+    for message in session.messages:
+        assessor.add(message, message.calls)
+    return assessor.result(session, path)
+
+
+class _Calls:
+    """Folds the deduplicated calls into the counts of `Signals`."""
+
+    def __init__(self) -> None:
+        self.seen: set[tuple[str, str, str | None, str]] = set()
+        self.statuses: Counter[str] = Counter()
+        self.by_tool: Counter[str] = Counter()
+        self.failed_by_tool: Counter[str] = Counter()
+        self.failures = Evidence()
+        self.retries = Evidence()
+        self.churn = Evidence()
+        self.run = Evidence()
+        self.longest = Evidence()
+        self.edited: Counter[str] = Counter()
+        self.previous: tuple[str, str | None] | None = None
+        self.with_input = 0
+
+    def is_replay(self, call: ToolCall) -> bool:
+        if call.call_id is None:
+            return False
+        key = (call.call_id, call.name, call.input_hash, call.status.value)
+        if key in self.seen:
+            return True
+        self.seen.add(key)
+        return False
+
+    def add(self, call: ToolCall) -> None:
+        self.statuses[call.status.value] += 1
+        self.by_tool[call.name] += 1
+        self.with_input += call.input_hash is not None
+        if call.status.is_failure:
+            self.failures.add(call, call.status.value)
+            self.failed_by_tool[call.name] += 1
+            self.run.add(call, "one of the longest run of failed calls")
+            if self.run.count > self.longest.count:
+                self.longest = self.run
+        elif self.run.count:
+            self.run = Evidence()
+        same = (call.name, call.input_hash)
+        if call.input_hash is not None and same == self.previous:
+            self.retries.add(call, "same tool and input as the call right before")
+        self.previous = same
+        if call.changes_files and call.status.value in ("ok", "unknown"):
+            for path in dict.fromkeys(call.file_paths):
+                self.edited[path] += 1
+                if self.edited[path] > 1:
+                    self.churn.add(call, f"change {self.edited[path]} to this file", path)
+
+    @property
+    def total(self) -> int:
+        return self.statuses.total()
+
+    @property
+    def statuses_are_logged(self) -> bool:
+        """Whether any call tells how it went; without calls there is nothing that could not be told."""
+        silent = self.statuses["unknown"]
+        return silent == 0 or self.total - silent - self.statuses["pending"] > 0
+
+
+class _Ending:
+    """Follows who spoke last in the session's own conversation, and what stood open then."""
+
+    def __init__(self) -> None:
+        self.user_messages = 0
+        self.last_assistant = -1
+        self.last_user = -1
+        self.interrupt: int | None = None
+        self.api_error: int | None = None
+        self.open_calls: list[ToolCall] = []
+        self.failed_children: list[ToolCall] = []
+
+    def add(self, message: Message) -> None:
+        if message.role == "user" and message.author == "human":
+            self.user_messages += 1
+            self.failed_children = []
+        self.failed_children += [c for c in message.calls if c.category == "agent" and c.status.is_failure]
+        if message.sidechain:
+            return
+        if message.notice == "interrupt":
+            self.interrupt = message.ordinal
+        elif message.notice == "api_error":
+            self.api_error = message.ordinal
+        elif message.author != "harness" and message.role in ("user", "assistant"):
+            self.interrupt = self.api_error = None
+            self.open_calls = [c for c in message.calls if c.status.value in ("pending", "cancelled")]
+        if message.has_substance:
+            if message.role == "user":
+                self.last_user = message.ordinal
+            else:
+                self.last_assistant = message.ordinal
+
+    def facts(self, trailing_failures: int, idle: bool) -> Facts:
+        return Facts(
+            user_messages=self.user_messages,
+            last_assistant_ord=self.last_assistant,
+            last_user_ord=self.last_user if self.interrupt is None else self.interrupt,
+            tool_call_pending=bool(self.open_calls),
+            trailing_failures=trailing_failures,
+            idle_long_enough=idle,
+        )
+
+    def name(self, child_events: int) -> str | None:
+        if self.interrupt is not None:
+            return "interrupted"
+        if self.api_error is not None:
+            return "api_error"
+        return "children_failed" if self.failed_children or child_events else None
+
+
+class _Requests:
+    """Adds up usage, each request once, and folds the sizes of the session's own context."""
+
+    def __init__(self) -> None:
+        self.seen: set[str] = set()
+        self.context = ContextHealthFolder()
+        self.sums = [0] * 6
+        self.reasoning: int | None = None
+        self.count = 0
+
+    def add(self, usage: Usage | None, own: bool) -> None:
+        if usage is None or usage.is_empty or usage.key in self.seen:
+            return
+        if usage.key is not None:
+            self.seen.add(usage.key)
+        self.count += 1
+        written = usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
+        for at, tokens in enumerate(
+            (usage.input_tokens, usage.cache_read_tokens, written, usage.output_tokens, usage.cache_write_1h_tokens)
+        ):
+            self.sums[at] += tokens
+        if usage.reasoning_tokens is not None:
+            self.reasoning = (self.reasoning or 0) + usage.reasoning_tokens
+        if own:
+            self.context.add(usage.context_tokens)
+
+    def totals(self) -> UsageTotals | None:
+        if not self.count:
+            return None
+        fresh, read, written, output, hour, _ = self.sums
+        return UsageTotals(fresh, read, written, output, self.reasoning, self.count, None, hour)
+
+
+class _Prompts:
+    """Counts hygiene over the human prompts that have text, keeping one digest a prompt."""
+
+    def __init__(self) -> None:
+        self.count = self.short = self.no_code = self.eligible = 0
+        self.digests: set[int] = set()
+        self.opener: PromptFacts | None = None
+        self.title: str | None = None
+
+    def add(self, text: str) -> None:
+        facts = classify_prompt(text)
+        if self.opener is None:
+            self.opener = facts
+            self.title = text.strip()[: _TITLE_CHARS * 4].splitlines()[0][:_TITLE_CHARS]
+        self.count += 1
+        self.short += facts.short
+        self.no_code += facts.no_code_context
+        if not facts.short:
+            self.eligible += 1
+            self.digests.add(facts.digest)
+
+    def hygiene(self) -> Hygiene:
+        opener = self.opener
+        return Hygiene(
+            prompts=self.count,
+            short=self.short,
+            duplicate=self.eligible - len(self.digests),
+            no_code_context=self.no_code,
+            unstructured_start=opener is not None and (opener.short or opener.bare_greeting),
+        )
+
+
+class Assessor:
+    """`assess` in the form of a fold: `add` each message with its calls, in transcript order, then `result`.
+
+    Memory grows with what must be told apart (call ids, requests, edited files, prompts: a few dozen bytes
+    each), never with text.
+    """
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self._messages = 0
+        self._models: dict[str, None] = {}
+        self._calls = _Calls()
+        self._ending = _Ending()
+        self._requests = _Requests()
+        self._prompts = _Prompts()
+        self._thinking = ThinkingFolder()
+        self._advice = AdviceFolder()
+
+    def add(self, message: Message, calls: Sequence[ToolCall]) -> None:
+        """The next message, and the calls that it made, each with its final status."""
+        self._messages += 1
+        if message.model:
+            self._models.setdefault(message.model)
+        self._ending.add(message)
+        self._requests.add(message.usage, own=not message.sidechain)
+        if message.role == "user" and message.author == "human" and message.text.strip():
+            self._prompts.add(message.text)
+        if message.role == "assistant" and message.author == "agent" and not message.sidechain:
+            reported = message.usage.reasoning_tokens if message.usage else None
+            self._thinking.add(estimate_tokens(reported, message.thinking_bytes, message.thinking_kind))
+        for call in calls:
+            if not self._calls.is_replay(call):
+                self._calls.add(call)
+                self._advice.add(call, message.model)
+
+    def result(self, session: Session, path: str | None = None) -> Report:
+        """The report, with all that is not in the messages (times, names, losses) taken from `session`."""
+        for usage in session.loose_usage:
+            self._requests.add(usage, own=False)
+        calls = self._calls
+        judged = calls.statuses_are_logged
+        idle = is_idle(session, self._now)
+        facts = self._ending.facts(calls.run.count if judged else 0, idle)
+        verdict = classify(facts)
+        signals = Signals(
+            tool_calls=calls.total,
+            tool_failures=calls.failures.count if judged else None,
+            tool_retries=calls.retries.count if calls.with_input or not calls.total else None,
+            edit_churn=calls.churn.count if calls.with_input or not calls.total else None,
+            longest_failure_streak=calls.longest.count if judged else None,
+            outcome=verdict.outcome,
+        )
+        graded = score(signals)
+        started, ended = session.started, session.ended
+        minutes = (ended - started).total_seconds() / 60 if started and ended else 0.0
+        hygiene = self._prompts.hygiene()
+        health = self._requests.context.result()
+        usage = self._requests.totals()
+        thinking = self._thinking.result()
+        events = Counter(event.kind for event in session.events)
+        children = sum(event.kind == "subagent" and event.detail == "failed" for event in session.events)
+        failures = signals.tool_failures
+        return Report(
+            path=path,
+            agent=session.agent,
+            session_id=session.source_id,
+            title=session.title or self._prompts.title,
+            models=tuple(self._models),
+            started_at=started,
+            ended_at=ended,
+            outcome=verdict.outcome,
+            confidence=verdict.confidence,
+            score=graded.score,
+            grade=graded.grade,
+            archetype=classify_archetype(ArchetypeFacts(facts.user_messages, self._messages, minutes)),
+            ending=self._ending.name(children),
+            terminal=session.terminal,
+            parent_session_id=session.parent_source_id,
+            statuses=dict(calls.statuses),
+            failures_per_100_calls=round(failures * 100 / calls.total, 1) if failures is not None and calls.total else None,
+            basis=tuple(self._unmeasured(signals, session, usage)),
+            advice=self._advice.result(hygiene, health),
+            facts=facts,
+            signals=signals,
+            breakdown=tuple(
+                BreakdownLine(line.label, line.points, tuple(self._behind(line.kind, verdict, facts)))
+                for line in penalties(signals)
+            ),
+            hygiene=hygiene,
+            context=Context(health.peak, health.resets) if health else None,
+            thinking=thinking,
+            usage=usage,
+            losses={loss.kind: loss.count for loss in session.losses},
+            relation=session.relation,
+            messages=self._messages,
+            duration_minutes=round(minutes, 2),
+            cwd=session.cwd,
+            branch=session.branch,
+            agent_version=session.agent_version,
+            tools={name: ToolTally(n, calls.failed_by_tool[name]) for name, n in calls.by_tool.most_common()},
+            events=dict(events),
+        )
+
+    def _behind(self, kind: str, verdict: Verdict, facts: Facts) -> Iterable[CallRef]:
+        """The calls that cost one line of the breakdown."""
+        calls = self._calls
+        if kind == "tool_failures":
+            return calls.failures.calls
+        if kind == "tool_retries":
+            return calls.retries.calls
+        if kind == "edit_churn":
+            return calls.churn.calls
+        if kind == "failure_streak":
+            return calls.longest.calls
+        if verdict.outcome is Outcome.errored and facts.trailing_failures >= 3:
+            return calls.run.calls
+        if facts.tool_call_pending:
+            return [reference(call, "the session ended before its result") for call in self._ending.open_calls]
+        return [CallRef(facts.last_user_ord, None, None, None, "nobody answered the user's last word", "")]
+
+    def _unmeasured(self, signals: Signals, session: Session, usage: UsageTotals | None) -> Iterable[str]:
+        for name in ("tool_failures", "tool_retries", "edit_churn", "longest_failure_streak"):
+            if getattr(signals, name) is None:
+                yield name
+        if session.started is None:
+            yield "duration"
+        if usage is None:
+            yield "usage"
+            yield "context"
+        if not self._models:
+            yield "models"
+
+
+def is_idle(session: Session, now: datetime) -> bool:
+    """Whether nothing more is to be expected: the session is terminal, or silent for 30 minutes or more.
+
+    Without a time in the log, the log's own modification time counts; with neither, it is not idle.
+    """
+    last = session.ended or session.modified
+    return session.terminal or (last is not None and now - last >= IDLE_AFTER)
