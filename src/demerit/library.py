@@ -18,8 +18,8 @@ from demerit.quality.assess import assess
 from demerit.quality.report import Report
 from demerit.sources import Unreadable, read_sessions
 
-# What `grade` needs of large texts is their beginning: a report shows no more of them.
-_REPORT_LIMITS = Source(head_chars=256, text_bytes=4096)
+# A report shows no bodies, and of texts only their beginning.
+_REPORT_LIMITS = Source(text_bytes=4096, bodies=False)
 # Below this a pool of processes costs more than it saves.
 _WORTH_A_POOL = 8 << 20
 

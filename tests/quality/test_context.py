@@ -29,7 +29,9 @@ RESETS = [
 ]
 
 
-@pytest.mark.parametrize(("prev", "cur", "reset"), [case[1:] for case in RESETS], ids=[case[0] for case in RESETS])
+@pytest.mark.parametrize(
+    ("prev", "cur", "reset"), [case[1:] for case in RESETS], ids=[case[0] for case in RESETS]
+)
 def test_a_reset_is_a_drop_to_half_from_a_turn_that_was_large(prev: int, cur: int, reset: bool) -> None:
     assert is_context_reset(prev, cur) is reset
 
@@ -47,7 +49,11 @@ HEALTH: list[tuple[str, list[int], tuple[int, int]]] = [
     ("halving twice is two resets", [80_000, 40_000, 20_000], (80_000, 2)),
     ("halving down to the floor and past it", [40_000, 20_000, 10_000, 5_000], (40_000, 2)),
     ("a decline by quarters is none, however far it goes", [100_000, 75_000, 56_000, 42_000], (100_000, 0)),
-    ("input and cache of one turn count together", [60_000, 100_000 + 60_000 + 20_000, 200_000, 25_000], (200_000, 1)),
+    (
+        "input and cache of one turn count together",
+        [60_000, 100_000 + 60_000 + 20_000, 200_000, 25_000],
+        (200_000, 1),
+    ),
 ]
 
 
@@ -79,7 +85,9 @@ def test_the_constants_are_those_of_the_rule() -> None:
     assert ContextHealth() == (0, 0)
 
 
-SIZES = st.lists(st.integers(0, 300_000) | st.sampled_from([0, 9_999, 10_000, 10_001, 19_999, 20_000, 20_001, 40_000]))
+SIZES = st.lists(
+    st.integers(0, 300_000) | st.sampled_from([0, 9_999, 10_000, 10_001, 19_999, 20_000, 20_001, 40_000])
+)
 
 
 @given(SIZES)

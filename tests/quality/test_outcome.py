@@ -18,7 +18,11 @@ UNKNOWN_LOW = (Outcome.unknown, Confidence.low)
 
 # user messages, last assistant, last user, pending, trailing failures, idle
 CASES = [
-    ("three failures at the end are errored before an open call counts", (2, 9, 4, True, 3, True), ERRORED_HIGH),
+    (
+        "three failures at the end are errored before an open call counts",
+        (2, 9, 4, True, 3, True),
+        ERRORED_HIGH,
+    ),
     ("an open call in a session that is not idle is unknown", (2, 9, 4, True, 0, False), UNKNOWN_LOW),
     ("an open call in an idle automated run is errored", (0, 6, -1, True, 0, True), ERRORED_MEDIUM),
     ("an open call in an idle session of a person is abandoned", (3, 6, 10, True, 0, True), ABANDONED_MEDIUM),
@@ -36,16 +40,30 @@ CASES = [
     ("only the person ever spoke, and is gone: abandoned", (1, -1, 0, False, 0, True), ABANDONED_MEDIUM),
     ("only the agent spoke with substance: completed", (1, 0, -1, False, 0, False), COMPLETED_HIGH),
     ("equal ordinals name no last speaker: unknown", (1, 4, 4, False, 0, True), UNKNOWN_LOW),
-    ("the agent's first message has ordinal 0 and counts as spoken", (0, 0, -1, False, 0, True), COMPLETED_MEDIUM),
-    ("many failures at the end of an automated run are errored at once", (0, 5, -1, False, 40, False), ERRORED_HIGH),
+    (
+        "the agent's first message has ordinal 0 and counts as spoken",
+        (0, 0, -1, False, 0, True),
+        COMPLETED_MEDIUM,
+    ),
+    (
+        "many failures at the end of an automated run are errored at once",
+        (0, 5, -1, False, 40, False),
+        ERRORED_HIGH,
+    ),
     ("two failures and an open call: the open call decides", (2, 9, 4, True, 2, True), ABANDONED_MEDIUM),
     ("two failures and an open call of a live session: unknown", (2, 9, 4, True, 2, False), UNKNOWN_LOW),
-    ("an idle automated run with a person's text but no person's message", (0, 3, 5, False, 0, True), COMPLETED_MEDIUM),
+    (
+        "an idle automated run with a person's text but no person's message",
+        (0, 3, 5, False, 0, True),
+        COMPLETED_MEDIUM,
+    ),
 ]
 
 
 @pytest.mark.parametrize(
-    ("facts", "verdict"), [(facts, verdict) for _, facts, verdict in CASES], ids=[name for name, _, _ in CASES]
+    ("facts", "verdict"),
+    [(facts, verdict) for _, facts, verdict in CASES],
+    ids=[name for name, _, _ in CASES],
 )
 def test_the_first_rule_that_holds_decides(
     facts: tuple[int, int, int, bool, int, bool], verdict: tuple[Outcome, Confidence]
@@ -107,7 +125,9 @@ def by_the_table(facts: Facts) -> tuple[str, str]:
 
 def test_every_small_combination_of_facts_agrees_with_the_table() -> None:
     ordinals = (-1, 0, 1, 2)
-    for values in itertools.product((0, 1, 2), ordinals, ordinals, (False, True), (0, 2, 3, 4), (False, True)):
+    for values in itertools.product(
+        (0, 1, 2), ordinals, ordinals, (False, True), (0, 2, 3, 4), (False, True)
+    ):
         facts = Facts(*values)
         assert classify(facts) == by_the_table(facts), facts
 

@@ -1,5 +1,6 @@
 """Score, grade and breakdown: one computation, tabled by hand from the weights."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +20,12 @@ from demerit.quality.score import (
     score_breakdown,
 )
 
-COMPLETED, ABANDONED, ERRORED, UNKNOWN = Outcome.completed, Outcome.abandoned, Outcome.errored, Outcome.unknown
+COMPLETED, ABANDONED, ERRORED, UNKNOWN = (
+    Outcome.completed,
+    Outcome.abandoned,
+    Outcome.errored,
+    Outcome.unknown,
+)
 
 COUNTS = st.none() | st.integers(0, 60)
 SIGNALS = st.builds(
@@ -82,12 +88,22 @@ BREAKDOWNS: list[tuple[str, Signals, list[tuple[str, int]]]] = [
     ("three retries are plural", Signals(tool_retries=3, outcome=COMPLETED), [("3 retries", 15)]),
     ("one churned edit is singular", Signals(edit_churn=1, outcome=COMPLETED), [("1 churned edit", 4)]),
     ("three churned edits are plural", Signals(edit_churn=3, outcome=COMPLETED), [("3 churned edits", 12)]),
-    ("a streak says no number", Signals(longest_failure_streak=4, outcome=COMPLETED), [("failure streak", 10)]),
+    (
+        "a streak says no number",
+        Signals(longest_failure_streak=4, outcome=COMPLETED),
+        [("failure streak", 10)],
+    ),
     ("a streak below three has no line", Signals(longest_failure_streak=2, outcome=COMPLETED), []),
     (
         "all lines in their order",
         Signals(9, 2, 1, 3, 5, ERRORED),
-        [("errored ending", 30), ("2 tool failures", 6), ("1 retry", 5), ("3 churned edits", 12), ("failure streak", 10)],
+        [
+            ("errored ending", 30),
+            ("2 tool failures", 6),
+            ("1 retry", 5),
+            ("3 churned edits", 12),
+            ("failure streak", 10),
+        ],
     ),
     (
         "a capped line names the whole count",
@@ -142,7 +158,9 @@ GRADES = [
 ]
 
 
-@pytest.mark.parametrize(("points", "grade"), GRADES, ids=[f"{points} is {grade}" for points, grade in GRADES])
+@pytest.mark.parametrize(
+    ("points", "grade"), GRADES, ids=[f"{points} is {grade}" for points, grade in GRADES]
+)
 def test_grade_edges(points: int, grade: str) -> None:
     assert grade_for(points) == grade
 
@@ -217,7 +235,14 @@ def test_unscored_is_exactly_an_unknown_outcome_without_a_signal(signals: Signal
 
 @given(SIGNALS)
 def test_an_unmeasured_count_costs_what_zero_costs(signals: Signals) -> None:
-    zeroed = Signals(*(getattr(signals, name) or 0 for name in Signals.__struct_fields__[:-1]), signals.outcome)
+    zeroed = Signals(
+        signals.tool_calls or 0,
+        signals.tool_failures or 0,
+        signals.tool_retries or 0,
+        signals.edit_churn or 0,
+        signals.longest_failure_streak or 0,
+        signals.outcome,
+    )
     assert score(signals) == score(zeroed)
     assert penalties(signals) == penalties(zeroed)
 
@@ -229,8 +254,7 @@ def test_a_line_for_the_reader_is_its_penalty_without_the_key(signals: Signals) 
 
 @given(SIGNALS, st.sampled_from(["tool_failures", "tool_retries", "edit_churn", "longest_failure_streak"]))
 def test_one_more_of_anything_bad_never_helps(signals: Signals, name: str) -> None:
-    values = {field: getattr(signals, field) for field in Signals.__struct_fields__}
-    worse = Signals(**{**values, name: (values[name] or 0) + 1})
+    worse = msgspec.structs.replace(signals, **{name: (getattr(signals, name) or 0) + 1})
     before, after = score(signals).score, score(worse).score
     assert after is not None
     assert before is None or after <= before

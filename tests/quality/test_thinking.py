@@ -1,6 +1,7 @@
 """Observed thinking: one turn's estimate, and a session's tail, peak and band."""
 
 import math
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -65,7 +66,7 @@ def test_band_edges(tail: int, band: str) -> None:
     assert thinking_band(tail) == band
 
 
-SESSIONS: list[tuple[str, list[float], tuple[int, int, int, int, str] | None]] = [
+SESSIONS: list[tuple[str, Sequence[float], tuple[int, int, int, int, str] | None]] = [
     ("no assistant turn is nothing to measure", [], None),
     ("turns that did not think are measured zeros, and off", [0, 0], (2, 0, 0, 0, "off")),
     ("the hardest of two thinking turns is the tail", [100, 0, 300], (3, 2, 300, 300, "medium")),
@@ -74,7 +75,11 @@ SESSIONS: list[tuple[str, list[float], tuple[int, int, int, int, str] | None]] =
     ("a tenth of eleven turns is two", [100] * 10 + [3_000], (11, 11, 1_550, 3_000, "high")),
     ("a tenth of twenty turns is two", [100] * 18 + [200, 400], (20, 20, 300, 400, "medium")),
     ("a tenth of twenty-one turns is three", [100] * 19 + [200, 600], (21, 21, 300, 600, "medium")),
-    ("turns that did not think are not in the tenth", [0] * 90 + [100] * 9 + [500], (100, 10, 500, 500, "medium")),
+    (
+        "turns that did not think are not in the tenth",
+        [0] * 90 + [100] * 9 + [500],
+        (100, 10, 500, 500, "medium"),
+    ),
     ("half a token is rounded up", [128.5], (1, 1, 129, 129, "medium")),
     ("less than half a token is rounded down, and the band with it", [128.4], (1, 1, 128, 128, "low")),
     ("just under a half is not pushed over it", [0.49999999999999994], (1, 1, 0, 0, "low")),
@@ -83,15 +88,17 @@ SESSIONS: list[tuple[str, list[float], tuple[int, int, int, int, str] | None]] =
 ]
 
 
-def folded(turns: list[float]) -> Thinking | None:
+def folded(turns: Sequence[float]) -> Thinking | None:
     folder = ThinkingFolder()
     for tokens in turns:
         folder.add(tokens)
     return folder.result()
 
 
-@pytest.mark.parametrize(("turns", "thinking"), [case[1:] for case in SESSIONS], ids=[case[0] for case in SESSIONS])
-def test_a_session(turns: list[float], thinking: tuple[int, int, int, int, str] | None) -> None:
+@pytest.mark.parametrize(
+    ("turns", "thinking"), [case[1:] for case in SESSIONS], ids=[case[0] for case in SESSIONS]
+)
+def test_a_session(turns: Sequence[float], thinking: tuple[int, int, int, int, str] | None) -> None:
     assert folded(turns) == thinking
 
 
@@ -113,12 +120,12 @@ TURNS = st.lists(st.just(0.0) | st.integers(1, 10_000).map(float), min_size=1)
 
 
 @given(TURNS)
-def test_the_order_of_the_turns_does_not_matter(turns: list[float]) -> None:
+def test_the_order_of_the_turns_does_not_matter(turns: Sequence[float]) -> None:
     assert folded(turns) == folded(sorted(turns)) == folded(turns[::-1])
 
 
 @given(TURNS)
-def test_tail_and_peak_by_sorting_everything(turns: list[float]) -> None:
+def test_tail_and_peak_by_sorting_everything(turns: Sequence[float]) -> None:
     thinking = folded(turns)
     assert thinking is not None
     thought = sorted((tokens for tokens in turns if tokens), reverse=True)

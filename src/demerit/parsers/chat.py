@@ -1,0 +1,948 @@
+"""Message lists: what people keep who call a model's API themselves, in OpenAI's or Anthropic's spelling.
+
+Every accepted shape (docs/formats/chat.md shows each) comes down to entries in order: messages, or the items
+of OpenAI's Responses API. `_Builder` takes them one by one as JSON; a list in memory is encoded, entry by
+entry, and then read like a file, but without places in it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from demerit.model import Author, Body, CallStatus, Event, Message, Notice, Role, Session, ToolCall, Usage
+from demerit.parsers.evidence import Judgement, by_exit_code, category_of, patch_paths, paths_in, starts_with_any
+from demerit.parsers.records import (
+    BAD_CONTENT,
+    NOTHING,
+    LineDecoder,
+    Losses,
+    Parser,
+    Record,
+    Sample,
+    Source,
+    input_hash,
+    is_given,
+    json_head,
+    parse_time,
+    raw_body,
+    salvage,
+    text_body,
+    utf8_length,
+)
+
+# --- whose it is ------------------------------------------------------------------------------------------
+
+_ROLES = frozenset(("system", "developer", "user", "assistant", "tool", "function"))
+# What other agents' lines, blocks and files have, and message lists have not.
+_FOREIGN_KEYS = frozenset(
+    ("message", "messageId", "parts", "tool_results", "sessionId", "parentUuid", "schema_version", "ts", "say")
+)
+_FOREIGN_BLOCKS = ("tool-call", "tool-result", "toolCall", "toolResult", "toolUse")
+_FOREIGN_BODY_KEYS = frozenset(
+    ("info", "history", "trajectory", "trajectory_format", "sessionId", "producer", "context_window", "traceId")
+)
+_SNIFFED = 20  # entries of a list
+
+
+def sniff(sample: Sample) -> bool:
+    shapes = (_is_line, _is_list, _is_body)
+    return bool(sample.values) and any(all(map(is_ours, sample.values)) for is_ours in shapes)
+
+
+def _is_line(value: Any) -> bool:
+    """Whether it is a message as a line of its own; of those with a type only Anthropic's responses are."""
+    return _is_message(value) and ("type" not in value or "usage" in value or "stop_reason" in value)
+
+
+def _is_list(value: Any) -> bool:
+    entries = [item for item in value[:_SNIFFED] if isinstance(item, dict)] if isinstance(value, list) else []
+    return bool(entries) and all(_is_message(item) or _is_item(item) for item in entries)
+
+
+def _is_body(value: Any) -> bool:
+    if not isinstance(value, dict) or not _FOREIGN_BODY_KEYS.isdisjoint(value):
+        return False
+    choices = value.get("choices")
+    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+        return _is_message(choices[0].get("message"))
+    if "messages" not in value and "model" in value and "type" not in value:
+        return _is_list(value.get("input")) or _is_list(value.get("output"))
+    return _is_list(value.get("messages"))
+
+
+def _is_message(value: Any) -> bool:
+    if not isinstance(value, dict) or not _FOREIGN_KEYS.isdisjoint(value):
+        return False
+    role, content, calls = value.get("role"), value.get("content"), value.get("tool_calls")
+    if not isinstance(role, str) or role not in _ROLES or value.get("type") not in (None, "message"):
+        return False
+    if isinstance(content, list):
+        return not any(isinstance(block, dict) and block.get("type") in _FOREIGN_BLOCKS for block in content)
+    if isinstance(calls, list):
+        return all(isinstance(call, dict) and ("function" in call or "name" in call) for call in calls)
+    return isinstance(content, str) or "function_call" in value or ("content" in value and content is None)
+
+
+def _is_item(value: dict[str, Any]) -> bool:
+    kind = value.get("type")
+    if not isinstance(kind, str) or "payload" in value:
+        return False
+    is_call = kind.endswith(("_call", "_call_output")) and ("call_id" in value or "status" in value)
+    return is_call or (kind == "reasoning" and "summary" in value)
+
+
+# --- the shapes -------------------------------------------------------------------------------------------
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+_Id = str | int | None
+_Time = str | int | float | None
+
+
+class _Details(msgspec.Struct):
+    cached_tokens: _Count | None = None
+    cache_write_tokens: _Count | None = None
+    reasoning_tokens: _Count | None = None
+
+
+class _CacheCreation(msgspec.Struct):
+    ephemeral_5m_input_tokens: _Count | None = None
+    ephemeral_1h_input_tokens: _Count | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: _Count | None = None
+    completion_tokens: _Count | None = None
+    total_tokens: _Count | None = None
+    prompt_tokens_details: _Details | None = None
+    completion_tokens_details: _Details | None = None
+    input_tokens: _Count | None = None
+    output_tokens: _Count | None = None
+    input_tokens_details: _Details | None = None
+    output_tokens_details: _Details | None = None
+    cache_read_input_tokens: _Count | None = None
+    cache_creation_input_tokens: _Count | None = None
+    cache_creation: _CacheCreation | None = None
+
+
+class _Function(msgspec.Struct):
+    """A call, the function in a call, or a tool of the request: each has a name, here or in `function`."""
+
+    id: _Id = None
+    type: str | None = None
+    name: str | None = None
+    arguments: msgspec.Raw = NOTHING
+    args: msgspec.Raw = NOTHING
+    input: msgspec.Raw = NOTHING  # free text, of a custom tool
+    function: _Function | None = None
+    custom: _Function | None = None
+
+
+class _Block(msgspec.Struct):
+    type: str = "text"
+    text: str | None = None
+    refusal: str | None = None
+    thinking: msgspec.Raw = NOTHING
+    signature: str | None = None
+    data: msgspec.Raw = NOTHING
+    id: _Id = None
+    name: str | None = None
+    input: msgspec.Raw = NOTHING
+    tool_use_id: _Id = None
+    content: msgspec.Raw = NOTHING
+    is_error: bool | None = None
+
+
+class _Choice(msgspec.Struct):
+    message: msgspec.Raw = NOTHING
+    finish_reason: str | None = None
+
+
+class _Entry(msgspec.Struct):
+    """A message, an item of the Responses API, or the body of a request or a response."""
+
+    role: str | None = None
+    type: str | None = None
+    id: _Id = None
+    model: str | None = None
+    usage: _Usage | None = None
+    stop_reason: str | None = None
+    finish_reason: str | None = None
+    timestamp: _Time = None
+    created_at: _Time = None
+    created: _Time = None
+    content: msgspec.Raw = NOTHING
+    refusal: str | None = None
+    reasoning_content: msgspec.Raw = NOTHING
+    reasoning: msgspec.Raw = NOTHING
+    thinking: msgspec.Raw = NOTHING
+    tool_calls: list[_Function] | None = None
+    function_call: _Function | None = None
+    # a tool's answer
+    tool_call_id: _Id = None
+    name: str | None = None
+    is_error: bool | None = None
+    status: str | None = None
+    error: msgspec.Raw = NOTHING
+    exit_code: int | None = None
+    exitCode: int | None = None
+    # an item
+    call_id: _Id = None
+    arguments: msgspec.Raw = NOTHING
+    action: msgspec.Raw = NOTHING
+    summary: msgspec.Raw = NOTHING
+    encrypted_content: str | None = None
+    # an item or a body
+    input: msgspec.Raw = NOTHING
+    output: msgspec.Raw = NOTHING
+    # a body
+    messages: msgspec.Raw = NOTHING
+    system: msgspec.Raw = NOTHING
+    instructions: msgspec.Raw = NOTHING
+    tools: msgspec.Raw = NOTHING
+    functions: msgspec.Raw = NOTHING
+    choices: list[_Choice] | None = None
+
+    @property
+    def is_body(self) -> bool:
+        if is_given(self.messages) or self.choices is not None:
+            return True
+        untyped = self.role is None and self.type in (None, "response")
+        return untyped and (is_given(self.input) or is_given(self.output))
+
+
+_ENTRIES = LineDecoder(_Entry)
+_BLOCKS = LineDecoder(_Block)
+_TOOLS = LineDecoder(_Function)
+_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
+
+_TEXT = frozenset(("text", "input_text", "output_text", "refusal"))
+# What a person attaches says something, as an image does; claimed as one.
+_ATTACHED = frozenset(
+    ("image", "image_url", "input_image", "document", "file", "input_file", "input_audio", "video_url")
+)
+
+# --- fixed texts ------------------------------------------------------------------------------------------
+
+_INTERRUPT = "[Request interrupted by user"
+# How Claude Code, Hermes, Codex and pi open the summary that takes the place of what was said before.
+_SUMMARIES = (
+    "This session is being continued from a previous conversation",
+    "[CONTEXT COMPACTION",
+    "Another language model started to solve this problem and produced a summary",
+    "The conversation history before this point was compacted",
+)
+_HARNESS_TEXTS = (
+    "<command-name>",
+    "<command-message>",
+    "<local-command-",
+    "<bash-input>",
+    "<bash-stdout>",
+    "<bash-stderr>",
+    "<task-notification>",
+    "<user-prompt-submit-hook>",
+    "<environment_context>",
+    "Caveat: The messages below were generated by the user while running local commands",
+    "Stop hook feedback:",
+)
+# Blocks that a harness puts around what a person typed.
+_WRAPPERS = ("system-reminder", "environment_details", "ide_opened_file", "ide_selection")
+_THOUGHT = re.compile(r"\s*<(think|thinking|reasoning|REASONING_SCRATCHPAD)>")
+# How Claude Code words results that say more than `is_error`.
+_ERROR_TEXTS = (
+    (CallStatus.INVALID, "<tool_use_error>InputValidationError"),
+    (CallStatus.INVALID, "<tool_use_error>Error: No such tool available"),
+    (CallStatus.INVALID, "<tool_use_error>No such tool available"),
+    (CallStatus.CANCELLED, "<tool_use_error>Sibling tool call errored"),
+    (CallStatus.CANCELLED, "<tool_use_error>Cancelled: parallel tool call"),
+    (CallStatus.CANCELLED, _INTERRUPT),
+    (CallStatus.DECLINED, "The user doesn't want to proceed with this tool use"),
+    (CallStatus.DECLINED, "The user doesn't want to take this action right now"),
+    (CallStatus.DECLINED, "Claude requested permissions to"),
+    (CallStatus.DECLINED, "This command requires approval"),
+)
+_STATUS_WORDS = {
+    "error": CallStatus.FAILED,
+    "failed": CallStatus.FAILED,
+    "failure": CallStatus.FAILED,
+    "ok": CallStatus.OK,
+    "success": CallStatus.OK,
+}
+_PENDING = Judgement(CallStatus.PENDING, "no result in the log")
+_NO_STATUS = Judgement(CallStatus.UNKNOWN, "no status in the log")
+
+
+def _origin(text: str) -> tuple[str, Notice | None, bool]:
+    """Of a text in a user's message: what a person typed, the notice it is, whether a harness wrote it."""
+    typed = _unwrapped(text) if "<" in text else text
+    if starts_with_any(typed, (_INTERRUPT,)):
+        return text, "interrupt", True
+    if starts_with_any(typed, _SUMMARIES):
+        return text, "compaction_summary", True
+    is_injected = starts_with_any(typed, _HARNESS_TEXTS) or (not typed and bool(text))
+    return (text if is_injected else typed), None, is_injected
+
+
+def _unwrapped(text: str) -> str:
+    """`text` without a harness's blocks."""
+    kept = text
+    for tag in _WRAPPERS:
+        opening, closing = f"<{tag}>", f"</{tag}>"
+        first, *others = kept.split(opening)
+        for other in others:
+            _, closed, after = other.partition(closing)
+            first += after if closed else opening + other
+        kept = first
+    return text if kept == text else kept.strip()
+
+
+# --- JSON -------------------------------------------------------------------------------------------------
+
+
+def _plain(value: object) -> Any:
+    """What to encode in place of an object that is no plain data: the message objects of the SDKs can say."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    dump = getattr(value, "model_dump", None)
+    return dump() if callable(dump) else str(value)
+
+
+def _encoded(value: object) -> bytes | None:
+    """`value` as JSON; None when it has no such form. What the caller's objects raise is no concern of ours."""
+    try:
+        return msgspec.json.encode(value, enc_hook=_plain)
+    except Exception:
+        try:
+            # Takes what msgspec does not: halves of surrogate pairs, and keys that are no text, by leaving them out.
+            return json.dumps(value, default=_plain, skipkeys=True).encode()
+        except Exception:
+            return None
+
+
+def _inside(raw: msgspec.Raw, record: Record) -> Record:
+    """A value in `record` as a record of its own."""
+    data = bytes(raw)
+    at = record.data.find(data)
+    return Record(data, None if record.offset is None or at < 0 else record.offset + at)
+
+
+def _items(record: Record, losses: Losses) -> Iterator[Record]:
+    """The items of a JSON list, each as a record of its own."""
+    try:
+        raws = _RAWS.decode(record.data)
+    except BAD_CONTENT:
+        for value in salvage(record, losses):
+            for item in value if isinstance(value, list) else [value]:
+                yield Record(_encoded(item) or b"null", None)
+        return
+    at = 0
+    for raw in raws:
+        data = bytes(raw)
+        at = record.data.find(data, at)
+        yield Record(data, None if record.offset is None else record.offset + at)
+        at += len(data)
+
+
+def _string(raw: msgspec.Raw) -> str | None:
+    try:
+        value = msgspec.json.decode(raw)
+    except BAD_CONTENT:
+        return None
+    return value if isinstance(value, str) else None
+
+
+def _arguments(raw: msgspec.Raw) -> tuple[Any, bool]:
+    """The decoded arguments of a call, and whether they are the JSON object that they have to be."""
+    text = _string(raw)
+    if text is not None and not text.strip():
+        return {}, True  # how many servers write a call without arguments
+    try:
+        value = msgspec.json.decode(raw if text is None else text)
+    except RecursionError:
+        return text, True  # too deep for us, which is no fault of the model's
+    except BAD_CONTENT:
+        try:
+            value = json.loads(bytes(raw) if text is None else text)  # takes halves of surrogate pairs
+        except (ValueError, RecursionError):
+            return text, False
+    return value, isinstance(value, dict)
+
+
+# --- building a session -----------------------------------------------------------------------------------
+
+
+class _Call(msgspec.Struct):
+    """A call whose result may still come."""
+
+    name: str
+    call_id: str | None
+    body: Body | None = None
+    hash: str | None = None
+    paths: tuple[str, ...] = ()
+    command: str | None = None
+    problem: str | None = None
+    answered: bool = False
+    verdict: Judgement | None = None
+    result: Body | None = None
+
+    @property
+    def key(self) -> tuple[str | None, str, str | None]:
+        """Equal for copies of one call."""
+        return self.call_id, self.name, self.hash
+
+
+class _Turn(msgspec.Struct):
+    """A message of which more may come."""
+
+    role: Role
+    author: Author
+    at: datetime | None = None
+    texts: list[str] = []
+    has_image: bool = False
+    notice: Notice | None = None
+    model: str | None = None
+    usage: Usage | None = None
+    stop_reason: str | None = None
+    calls: list[_Call] = []
+    thinking: list[Body] = []
+    signature_bytes: int = 0
+    ciphertext_bytes: int = 0
+    thought_bytes: int = 0
+
+    def think(self, text: str, body: Body) -> None:
+        self.thinking.append(body)
+        self.thought_bytes += len(text.encode("utf-8", "surrogatepass"))
+
+
+class _Builder:
+    """Builds one session from entries in order."""
+
+    def __init__(self, source: Source, losses: Losses, line: int = 1) -> None:
+        self.source = source
+        self.losses = losses
+        self.line = line
+        self.model: str | None = None
+        self.tools: frozenset[str] | None = None
+        self.turns: list[_Turn] = []
+        self.events: list[Event] = []
+        self.times: tuple[datetime, datetime] | None = None
+        self.response: _Turn | None = None  # what the next item of the Responses API belongs to
+        # By id: the last turn that called with it, and those calls of its that have no result. Some models
+        # count ids anew in every turn, so a result belongs to the last turn with its id.
+        self.waiting: dict[str, tuple[_Turn, deque[_Call]]] = {}
+        self.known: dict[str, _Call] = {}
+        self.answers: dict[tuple[str | None, str, str | None], _Call] = {}
+        self.latest: list[_Call] = []  # the calls of the last turn that made any
+        self.has_flags = False  # some result carries `is_error`
+
+    def add(self, record: Record) -> None:
+        for entry in _ENTRIES.decode(record, self.losses):
+            self.add_entry(entry, record)
+
+    def add_list(self, record: Record) -> None:
+        for item in _items(record, self.losses):
+            self.add(item)
+
+    def add_entry(self, entry: _Entry, record: Record) -> None:
+        at = self._time(entry, record)
+        if entry.role in ("tool", "function"):
+            self._tool_message(entry, record)
+        elif entry.role == "user":
+            self._user(entry.content, record, at)
+        elif entry.role == "assistant":
+            self._assistant(entry, record, at)
+        elif entry.role in ("system", "developer"):
+            self._system(entry.content, record, at)
+        elif entry.role is None and entry.type is not None and not entry.is_body:
+            self._item(entry, entry.type, record, at)
+        else:
+            self.losses.add("unknown_role" if entry.role else "not_a_message", record.offset)
+
+    def add_body(self, body: _Entry, record: Record) -> None:
+        self.model = body.model
+        self.tools = self._tool_names(body, record)
+        for raw in (body.system, body.instructions):
+            if is_given(raw):
+                self._system(raw, record, None)
+        for raw in (body.messages, body.input):
+            if bytes(raw)[:1] == b'"':
+                self._user(raw, record, None)
+            elif is_given(raw):
+                self.add_list(_inside(raw, record))
+        self.response = None
+        asked = len(self.turns)
+        choices = body.choices or []
+        if choices:
+            self.add(_inside(choices[0].message, record))
+        if len(choices) > 1:  # other answers to the same question
+            self.losses.add("unused_choice", record.offset, len(choices) - 1)
+        if is_given(body.output):
+            self.add_list(_inside(body.output, record))
+        at = self._time(body, record)
+        for turn in self.turns[asked : asked + 1]:
+            turn.at = turn.at or at
+            turn.usage = turn.usage or _usage(body.usage, body.id)
+            turn.stop_reason = turn.stop_reason or (choices[0].finish_reason if choices else None)
+
+    def _tool_names(self, body: _Entry, record: Record) -> frozenset[str] | None:
+        """The tools that the model may call; None when the request does not name every one."""
+        names: set[str] = set()
+        for raw in (body.tools, body.functions):
+            for item in _items(_inside(raw, record), self.losses) if is_given(raw) else ():
+                for tool in _TOOLS.decode(item, self.losses):
+                    name = tool.function.name if tool.function else tool.name
+                    if not name or tool.type == "namespace":
+                        return None
+                    names.add(name)
+        return frozenset(names) or None
+
+    # messages
+
+    def _blocks(self, content: msgspec.Raw, record: Record) -> Iterator[tuple[_Block, Record]]:
+        """The blocks of a message's content, each with its place; a text is one block."""
+        first = bytes(content)[:1]
+        if first == b'"':
+            yield _Block(text=_string(content)), record
+        elif first == b"[":
+            for item in _items(_inside(content, record), self.losses):
+                for block in _BLOCKS.decode(item, self.losses):
+                    yield block, item
+        elif is_given(content):
+            self.losses.add("wrong_type", record.offset)
+
+    def _system(self, content: msgspec.Raw, record: Record, at: datetime | None) -> None:
+        texts = [block.text for block, _ in self._blocks(content, record) if block.text]
+        self._open(_Turn("system", "harness", at, texts))
+
+    def _user(self, content: msgspec.Raw, record: Record, at: datetime | None) -> None:
+        typed: list[str] = []
+        injected: list[str] = []
+        notice: Notice | None = None
+        has_image = has_media = has_results = False
+        for block, place in self._blocks(content, record):
+            if block.type == "tool_result":
+                has_results = True
+                self._block_result(block, place)
+            elif block.type in _TEXT:
+                text, said, by_harness = _origin(block.text or "")
+                (injected if by_harness else typed).append(text)
+                notice = notice or said
+            elif block.type in _IMAGES:
+                has_image = True
+            elif block.type in _MEDIA:
+                has_media = True
+            else:
+                self.losses.add("unknown_type", place.offset)
+        if notice is not None:
+            self._event("interrupt" if notice == "interrupt" else "compaction", at, len(self.turns) - 1)
+        if has_image or has_media or any(text and not text.isspace() for text in typed):
+            self._open(_Turn("user", "human", at, typed, has_image))
+        elif injected:
+            self._open(_Turn("context", "harness", at, injected, notice=notice))
+        elif not has_results:
+            self._open(_Turn("user", "human", at, typed))
+
+    def _assistant(self, entry: _Entry, record: Record, at: datetime | None) -> None:
+        turn = _Turn("assistant", "agent", at, model=entry.model or self.model)
+        # OpenAI's Responses API puts a response into several items. One of Anthropic's is whole and says more.
+        is_item = entry.type == "message" and not (entry.model or entry.usage or entry.stop_reason)
+        turn = self._response(turn) if is_item else self._open(turn)
+        for raw in (entry.reasoning_content, entry.reasoning, entry.thinking):
+            if not turn.thinking and (thought := _string(raw)):
+                turn.think(thought, raw_body(raw, record, self.source))
+        texts = [entry.refusal] if entry.refusal else []
+        for block, place in self._blocks(entry.content, record):
+            self._assistant_block(turn, block, place, texts)
+        text = self._without_thought(turn, "\n".join(texts))
+        if text:
+            turn.texts.append(text)
+        if starts_with_any(text, _SUMMARIES):
+            turn.role, turn.author, turn.notice = "context", "harness", "compaction_summary"
+            self._event("compaction", at, len(self.turns) - 2)
+        for call in entry.tool_calls or ():
+            self._tool_call(turn, call, record)
+        if entry.function_call is not None:
+            self._call(turn, entry.function_call.name, None, entry.function_call.arguments, record)
+        turn.usage = turn.usage or _usage(entry.usage, entry.id if entry.type == "message" else None)
+        turn.stop_reason = entry.stop_reason or entry.finish_reason
+
+    def _assistant_block(self, turn: _Turn, block: _Block, place: Record, texts: list[str]) -> None:
+        kind = block.type
+        if kind in _TEXT:
+            texts.append(block.text or block.refusal or "")
+        elif kind in ("thinking", "redacted_thinking"):
+            sealed = block.signature or _string(block.data) or ""
+            turn.signature_bytes += len(sealed)
+            if text := _string(block.thinking):
+                turn.think(text, raw_body(block.thinking, place, self.source))
+            elif is_given(block.data):
+                turn.thinking.append(raw_body(block.data, place, self.source))
+        elif kind.endswith("tool_use"):  # those of the server are in no list of ours
+            self._call(turn, block.name, block.id, block.input, place, is_listed=kind == "tool_use")
+        elif kind.endswith("tool_result"):
+            self._block_result(block, place)
+        elif kind not in _IMAGES and kind not in _MEDIA:
+            self.losses.add("unknown_type", place.offset)
+
+    def _without_thought(self, turn: _Turn, text: str) -> str:
+        """The text of an answer without the reasoning that it opens with."""
+        opening = _THOUGHT.match(text)
+        close = text.find(f"</{opening[1]}>", opening.end()) if opening else -1
+        if opening is None or close < 0:  # without the closing mark all of the answer would vanish
+            return text
+        if thought := text[opening.end() : close].strip():
+            turn.think(thought, text_body(thought, self.source))
+        return text[close + len(opening[1]) + 3 :].lstrip()
+
+    # items of the Responses API
+
+    def _response(self, turn: _Turn) -> _Turn:
+        """The turn that an item of a response belongs to: `turn` when it begins one."""
+        if self.response is None:
+            self.response = self._open(turn)
+            self.response = turn
+        return self.response
+
+    def _item(self, entry: _Entry, kind: str, record: Record, at: datetime | None) -> None:
+        if kind.endswith("_call_output"):
+            # The status of such an item says that the item is whole, not how the call went.
+            self._answer(entry.call_id, None, entry.output, record, lambda call: _NO_STATUS)
+            return
+        if kind != "reasoning" and not kind.endswith("_call"):
+            self.losses.add("unknown_type", record.offset)
+            return
+        turn = self._response(_Turn("assistant", "agent", at, model=self.model))
+        if kind == "reasoning":
+            raw = entry.content if bytes(entry.summary) in (b"[]", b"null") else entry.summary
+            turn.ciphertext_bytes += len(entry.encrypted_content or "")
+            if text := json_head(bytes(raw), len(bytes(raw))):
+                turn.think(text, raw_body(raw, record, self.source))
+        elif kind == "function_call":
+            self._call(turn, entry.name, entry.call_id, entry.arguments, record)
+        elif kind == "custom_tool_call":
+            self._call(turn, entry.name, entry.call_id, entry.input, record, is_text=True)
+        else:
+            raw = entry.action if is_given(entry.action) else entry.arguments
+            call = self._call(
+                turn, entry.name or kind, entry.call_id, raw, record, is_text=True, is_listed=False
+            )
+            if call.call_id is None:  # the server ran it, and there will be no other answer
+                words = {**_STATUS_WORDS, "completed": CallStatus.OK}
+                status = CallStatus.FAILED if is_given(entry.error) else words.get(entry.status or "")
+                evidence = "error field" if is_given(entry.error) else f"status {entry.status}"
+                call.verdict = Judgement(status, evidence) if status else _NO_STATUS
+
+    # calls and results
+
+    def _tool_call(self, turn: _Turn, call: _ToolCall, record: Record) -> None:
+        if call.custom is not None:
+            self._call(turn, call.custom.name, call.id, call.custom.input, record, is_text=True)
+        elif call.function is not None:
+            self._call(turn, call.function.name, call.id, call.function.arguments, record)
+        elif call.name:
+            raw = call.arguments if is_given(call.arguments) else call.args
+            self._call(turn, call.name, call.id, raw, record)
+        else:
+            self.losses.add("unknown_call", record.offset)
+
+    def _call(
+        self,
+        turn: _Turn,
+        name: str | None,
+        call_id: _Id,
+        raw: msgspec.Raw,
+        record: Record,
+        *,
+        is_text: bool = False,
+        is_listed: bool = True,
+    ) -> _Call:
+        """A new call of `turn`. is_text: any input will do; is_listed: the request has to name the tool."""
+        call = _Call(name or "", None if call_id in (None, "") else str(call_id))
+        if is_given(raw):
+            value, fits = _arguments(raw)
+            if is_text:
+                value, fits = _string(raw) or value, True
+            call.problem = None if fits else "arguments are no JSON object"
+            call.body = raw_body(raw, record, self.source)
+            call.hash = input_hash(value)
+            call.paths = paths_in(value)
+            fields = value if isinstance(value, dict) else {"patch": value}
+            command = fields.get("command", fields.get("cmd"))
+            call.command = command if isinstance(command, str) else None
+            if category_of(call.name) == "edit" and not call.paths:
+                texts = [text for text in fields.values() if isinstance(text, str)]
+                call.paths = patch_paths("\n".join(texts))
+        if not call.name:
+            call.problem = "no tool name"
+        elif is_listed and self.tools is not None and call.name not in self.tools:
+            call.problem = "no tool of this name in the request"
+        turn.calls.append(call)
+        self.latest = turn.calls
+        if call.call_id is not None:
+            self.known[call.call_id] = call
+            if call.call_id not in self.waiting or self.waiting[call.call_id][0] is not turn:
+                self.waiting[call.call_id] = turn, deque()
+            self.waiting[call.call_id][1].append(call)
+        return call
+
+    def _answer(
+        self,
+        call_id: _Id,
+        name: str | None,
+        raw: msgspec.Raw,
+        record: Record,
+        judge: Callable[[_Call], Judgement | None],
+    ) -> None:
+        """Gives a result to its call. Without an id it answers the first open call of the last turn that called."""
+        self.response = None
+        known = self.known.get(str(call_id))
+        if call_id in (None, ""):
+            fitting = [call for call in self.latest if not call.answered and name in (None, "", call.name)]
+        else:
+            queue = self.waiting[str(call_id)][1] if known else deque()
+            while queue and queue[0].answered:
+                queue.popleft()
+            fitting = list(queue)[:1]
+        body = raw_body(raw, record, self.source) if is_given(raw) else None
+        if not fitting:
+            if known is None:
+                self.losses.add("orphan_result", record.offset)
+            elif _differ(known.result, body):  # a replay repeats the same
+                self.losses.add("repeated_result", record.offset)
+            return
+        call = fitting[0]
+        call.answered, call.result, call.verdict = True, body, judge(call)
+        self.answers[call.key] = call
+
+    def _tool_message(self, entry: _Entry, record: Record) -> None:
+        def judge(call: _Call) -> Judgement:
+            code = entry.exit_code if entry.exit_code is not None else entry.exitCode
+            if code is not None:
+                return by_exit_code(call.command, code, json_head(bytes(entry.content), 2048), "exit_code")
+            if entry.is_error is not None:
+                return _by_flag("is_error", entry.is_error)
+            status = _STATUS_WORDS.get((entry.status or "").lower())
+            if status is not None:
+                return Judgement(status, f"status {entry.status}")
+            error = bytes(entry.error)
+            if error in (b"true", b"false"):
+                return _by_flag("error", error == b"true")
+            empty = error in (b"null", b'""', b"{}", b"[]")
+            return _NO_STATUS if empty else Judgement(CallStatus.FAILED, "error field")
+
+        self._answer(entry.tool_call_id, entry.name, entry.content, record, judge)
+
+    def _block_result(self, block: _Block, record: Record) -> None:
+        is_plain = block.type in ("tool_result", "mcp_tool_result")
+        self.has_flags |= is_plain and block.is_error is not None
+
+        def judge(call: _Call) -> Judgement | None:
+            if not is_plain:
+                return _by_server(block)
+            if not block.is_error:
+                return None if block.is_error is None else _by_flag("is_error", False)
+            text = json_head(bytes(block.content), 400)
+            for status, opening in _ERROR_TEXTS:
+                if text.startswith(opening):
+                    return Judgement(status, f"text: {opening}")
+            return _by_flag("is_error", True)
+
+        self._answer(block.tool_use_id, None, block.content, record, judge)
+
+    # the rest
+
+    def _open(self, turn: _Turn) -> _Turn:
+        self.response = None
+        self.turns.append(turn)
+        return turn
+
+    def _event(self, kind: Literal["interrupt", "compaction"], at: datetime | None, after: int) -> None:
+        self.events.append(Event(kind, at, after if after >= 0 else None))
+
+    def _time(self, entry: _Entry, record: Record) -> datetime | None:
+        values = (entry.timestamp, entry.created_at, entry.created)
+        value = next((value for value in values if value is not None), None)
+        found = parse_time(value, self.losses, record.offset)
+        if found is not None:
+            first, last = self.times or (found, found)
+            self.times = min(first, found), max(last, found)
+        return found
+
+    def session(self, source_id: str) -> Session:
+        started, ended = self.times or (None, None)
+        return Session(
+            agent=PARSER.agent,
+            source_id=source_id,
+            messages=tuple(self._message(ordinal, turn) for ordinal, turn in enumerate(self.turns)),
+            started=started,
+            ended=ended,
+            modified=self.source.modified,
+            events=tuple(self.events),
+            losses=self.losses.result(),
+        )
+
+    def _message(self, ordinal: int, turn: _Turn) -> Message:
+        text = "\n".join(turn.texts)
+        data = text.encode("utf-8", "surrogatepass")
+        is_whole = turn.role == "user" or len(data) <= self.source.text_bytes
+        kind: Literal["signature", "ciphertext", "text"] | None = None
+        if turn.signature_bytes:
+            kind, size = "signature", turn.signature_bytes
+        elif turn.ciphertext_bytes:
+            kind, size = "ciphertext", turn.ciphertext_bytes
+        else:
+            kind, size = ("text" if turn.thought_bytes else None), turn.thought_bytes
+        return Message(
+            ordinal=ordinal,
+            role=turn.role,
+            author=turn.author,
+            text=text if is_whole else data[: self.source.text_bytes].decode("utf-8", "ignore"),
+            text_bytes=len(data),
+            has_image=turn.has_image,
+            calls=tuple(self._tool(call, ordinal, index, turn.at) for index, call in enumerate(turn.calls)),
+            thinking=tuple(turn.thinking),
+            thinking_bytes=size,
+            thinking_kind=kind,
+            model=turn.model,
+            at=turn.at,
+            usage=turn.usage,
+            stop_reason=turn.stop_reason,
+            notice=turn.notice,
+        )
+
+    def _tool(self, call: _Call, ordinal: int, index: int, at: datetime | None) -> ToolCall:
+        # A copy of a call has that call's result.
+        answer = call if call.answered or call.call_id is None else self.answers.get(call.key, call)
+        verdict = answer.verdict or _PENDING
+        if call.problem is not None:
+            verdict = Judgement(CallStatus.INVALID, call.problem)
+        elif answer.answered and answer.verdict is None:
+            absent = Judgement(CallStatus.OK, "no is_error, where other results carry it")
+            verdict = absent if self.has_flags else _NO_STATUS
+        return ToolCall(
+            message_ordinal=ordinal,
+            index=index,
+            name=call.name,
+            category=category_of(call.name),
+            status=verdict.status,
+            evidence=verdict.evidence,
+            call_id=call.call_id,
+            input=call.body,
+            input_hash=call.hash,
+            file_paths=call.paths,
+            exit_code=verdict.exit_code,
+            result=answer.result,
+            at=at,
+        )
+
+
+def _by_flag(name: str, is_error: bool) -> Judgement:
+    return Judgement(CallStatus.FAILED if is_error else CallStatus.OK, f"{name} {str(is_error).lower()}")
+
+
+class _ServerResult(msgspec.Struct):
+    type: str | None = None
+    error_code: str | None = None
+    return_code: int | None = None
+
+
+def _by_server(block: _Block) -> Judgement:
+    """How a call went that the model's server ran: an error is a content of its own type."""
+    try:
+        found = msgspec.json.decode(block.content, type=_ServerResult)
+    except BAD_CONTENT:  # a list of what was found
+        found = _ServerResult()
+    if (found.type or "").endswith("_error"):
+        return Judgement(CallStatus.FAILED, f"error_code {found.error_code}")
+    if found.return_code is not None:
+        return by_exit_code(None, found.return_code, "", "return_code")
+    return Judgement(CallStatus.OK, f"{block.type} without an error")
+
+
+def _differ(one: Body | None, other: Body | None) -> bool:
+    return (one.digest if one else None) != (other.digest if other else None)
+
+
+def _usage(usage: _Usage | None, key: _Id) -> Usage | None:
+    """Usage in our classes. OpenAI counts cached tokens as part of the input, Anthropic beside it."""
+    if usage is None:
+        return None
+    is_chat = usage.prompt_tokens is not None or usage.completion_tokens is not None
+    sent, made = usage.input_tokens, usage.output_tokens
+    into, out = usage.input_tokens_details, usage.output_tokens_details
+    if is_chat:
+        sent, made = usage.prompt_tokens, usage.completion_tokens
+        into, out = usage.prompt_tokens_details, usage.completion_tokens_details
+    if sent is None and made is None:
+        return None
+    sent, made = sent or 0, made or 0
+    details = into or _Details()
+    created = usage.cache_creation or _CacheCreation()
+    read = details.cached_tokens or usage.cache_read_input_tokens or 0
+    hour = created.ephemeral_1h_input_tokens or 0
+    written = details.cache_write_tokens or usage.cache_creation_input_tokens or 0
+    written = max(written, hour + (created.ephemeral_5m_input_tokens or 0))
+    if is_chat or into is not None:
+        sent = max(0, sent - read - written)
+    reasoning = out.reasoning_tokens if out else None
+    if reasoning and usage.total_tokens == (usage.prompt_tokens or 0) + made + reasoning:
+        made += reasoning  # the total shows that this server counts reasoning beside the output
+    return Usage(sent, read, written - hour, hour, made, reasoning, str(key) if key not in (None, "") else None)
+
+
+# --- entrance ---------------------------------------------------------------------------------------------
+
+_LIST = re.compile(rb"[\s\x00\xef\xbb\xbf]*\[")
+
+
+def parse(records: Iterable[Record], source: Source) -> list[Session]:
+    """The conversations in a source: each list and each body is one, lines of single messages are one together."""
+    found: list[_Builder] = []
+    spare = Losses()  # of the next conversation
+    open_list: _Builder | None = None
+
+    def begin(line: int) -> _Builder:
+        nonlocal spare
+        found.append(_Builder(source, spare, line))
+        spare = Losses()
+        return found[-1]
+
+    for line, record in enumerate(records, 1):
+        if _LIST.match(record.data):
+            open_list = None
+            begin(line).add_list(record)
+            continue
+        for entry in _ENTRIES.decode(record, open_list.losses if open_list else spare):
+            if entry.is_body:
+                open_list = None
+                begin(line).add_body(entry, record)
+            else:
+                open_list = open_list or begin(line)
+                open_list.add_entry(entry, record)
+    if found:
+        for loss in spare.result():
+            found[-1].losses.add(loss.kind, loss.first_offset, loss.count)
+    if len(found) == 1:
+        return [found[0].session(source.name)]
+    return [builder.session(f"{source.name}#{builder.line}") for builder in found]
+
+
+def parse_messages(messages: Iterable[object], source: Source) -> Session:
+    """The session that a list in memory is. The list is only read; an entry that is no object counts as lost."""
+    builder = _Builder(source, Losses())
+    for message in messages:
+        data = _encoded(message)
+        if data is None:
+            builder.losses.add("not_an_object")
+        else:
+            builder.add(Record(data, None))
+    return builder.session(source.name)
+
+
+PARSER = Parser(agent="chat", title="Message list", homes=(), sniff=sniff, parse=parse)

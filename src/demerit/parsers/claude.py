@@ -37,6 +37,7 @@ from demerit.parsers.records import (
     parse_time,
     raw_body,
     text_body,
+    utf8_length,
 )
 
 # --- the format -------------------------------------------------------------------------------------------
@@ -239,8 +240,8 @@ class _Draft:
     """A message while more of its lines may follow."""
 
     __slots__ = (
-        "at", "author", "calls", "has_image", "model", "notice", "role", "sidechain", "signature_bytes", "stop",
-        "texts", "thinking", "thinking_text_bytes", "usage",
+        "at", "author", "calls", "has_image", "key", "model", "notice", "output_tokens", "role", "sidechain",
+        "signature_bytes", "stop", "texts", "thinking", "thinking_text_bytes", "usage",
     )  # fmt: skip
 
     def __init__(self, role: Role, author: Author, at: datetime | None, sidechain: bool) -> None:
@@ -255,7 +256,9 @@ class _Draft:
         self.signature_bytes = 0
         self.thinking_text_bytes = 0
         self.model: str | None = None
-        self.usage: Usage | None = None
+        self.usage: _Usage | None = None
+        self.output_tokens = 0
+        self.key: str | None = None  # of the request
         self.stop: str | None = None
         self.notice: Notice | None = None
 
@@ -290,31 +293,35 @@ class _Reader:
 
     def read(self, record: Record) -> None:
         for line in _LINES.decode(record, self.losses):
-            self.read_line(line, record)
+            at = parse_time(line.timestamp, self.losses, record.offset)
+            if at is not None:
+                if self.ended is None or at > self.ended:
+                    self.ended = at
+                if self.started is None or at < self.started:
+                    self.started = at
+            if line.session_id is not None:
+                self.session_ids[line.session_id] += 1
+            handler = self.HANDLERS.get(line.type or "")
+            if handler is None:
+                if line.type not in _IGNORED:
+                    self.losses.add("unknown_type" if line.type else "no_type", record.offset)
+            elif line.uuid is None or line.uuid not in self.seen:
+                if line.uuid is not None:
+                    self.seen.add(line.uuid)
+                handler(self, line, at, record)
 
-    def read_line(self, line: _Line, record: Record) -> None:
-        at = parse_time(line.timestamp, self.losses, record.offset)
-        if at is not None:
-            if self.started is None or at < self.started:
-                self.started = at
-            if self.ended is None or at > self.ended:
-                self.ended = at
-        if line.session_id:
-            self.session_ids[line.session_id] += 1
-        handler = self.HANDLERS.get(line.type or "")
-        if handler is None:
-            if line.type not in _IGNORED:
-                self.losses.add("unknown_type" if line.type else "no_type", record.offset)
-            return
-        if line.uuid:
-            if line.uuid in self.seen:
-                return
-            self.seen.add(line.uuid)
-        self.cwd = self.cwd or line.cwd
+    def place(self, line: _Line) -> bool:
+        """Note where and by what a line was written; whether it belongs to a sub-agent's conversation."""
+        if self.cwd is None:
+            self.cwd = line.cwd
         self.branch = line.git_branch or self.branch
         self.version = line.version or self.version
-        self.agent_id = line.agent_id or self.agent_id
-        handler(self, line, at, record)
+        if line.is_sidechain:
+            self.agent_id = line.agent_id or self.agent_id
+            self.sidechain_lines += 1
+            return True
+        self.own_lines += 1
+        return False
 
     # a response
 
@@ -323,7 +330,7 @@ class _Reader:
         if message is None:
             self.losses.add("no_message", record.offset)
             return
-        sidechain = self.lane(line)
+        sidechain = self.place(line)
         key = (sidechain, message.id or "")
         draft = self.open.get(key) if message.id else None
         if draft is None:
@@ -337,14 +344,17 @@ class _Reader:
                 draft.notice = "api_error"
                 self.event("api_error", at, _plain_text(message.content)[:200])
         draft.stop = message.stop_reason or draft.stop
-        if message.usage is not None:
-            usage = _usage(message.usage, message.id, line.request_id)
-            if not usage.is_empty and (draft.usage is None or usage.output_tokens >= draft.usage.output_tokens):
-                draft.usage = usage
+        usage = message.usage
+        if usage is not None and (draft.usage is None or (usage.output_tokens or 0) >= draft.output_tokens):
+            # Each line repeats the usage of the request so far: the last, the largest, is the whole.
+            draft.usage = usage
+            draft.output_tokens = usage.output_tokens or 0
+            draft.key = f"{message.id}:{line.request_id or ''}" if message.id else None
         if isinstance(message.content, str):
             draft.texts.append(message.content)
-        for block in message.content if isinstance(message.content, list) else ():
-            self.response_block(block, draft, at, record)
+        elif message.content is not None:
+            for block in message.content:
+                self.response_block(block, draft, at, record)
 
     def response_block(self, block: _Block, draft: _Draft, at: datetime | None, record: Record) -> None:
         kind = block.type
@@ -356,9 +366,10 @@ class _Reader:
         elif kind == "thinking":
             draft.signature_bytes += len(block.signature or "")
             if block.thinking:
+                draft.thinking_text_bytes += utf8_length(block.thinking)
                 body = text_body(block.thinking, self.source)
-                draft.thinking.append(body)
-                draft.thinking_text_bytes += body.bytes
+                if body is not None:
+                    draft.thinking.append(body)
         elif kind == "redacted_thinking":
             draft.signature_bytes += len(block.data or "")
         elif kind is None:
@@ -394,7 +405,7 @@ class _Reader:
             self.losses.add("no_message", record.offset)
             return
         content = line.message.content
-        sidechain = self.lane(line)
+        sidechain = self.place(line)
         texts = [content] if isinstance(content, str) else []
         has_image = False
         blocks = content if isinstance(content, list) else []
@@ -469,7 +480,7 @@ class _Reader:
         if not calls:
             self.losses.add("orphan_result", record.offset)
             return
-        body = raw_body(block.content, record, self.source) if is_given(block.content) else None
+        body = raw_body(block.content, record, self.source)
         verdict = self.judge(calls[0], block, line, alone)
         self.results[block.tool_use_id] = verdict, body
         for call in calls:
@@ -477,11 +488,10 @@ class _Reader:
 
     def judge(self, call: _Call, block: _Block, line: _Line, alone: bool) -> Judgement:
         detail = line.tool_use_result if alone and isinstance(line.tool_use_result, _Result) else _NO_DETAIL
-        text = json_head(bytes(block.content), 2048) if is_given(block.content) else ""
         if detail.interrupted:
             return Judgement(CallStatus.CANCELLED, "interrupted flag")
         if block.is_error:
-            return self.judge_error(call, text, line)
+            return self.judge_error(call, _head(block), line)
         if detail.return_code_interpretation:
             return Judgement(CallStatus.BENIGN, f"return code: {detail.return_code_interpretation}"[:80])
         # iFlow, and sub-agents, write a status; an MCP server may put an error of the protocol under a success.
@@ -489,10 +499,12 @@ class _Reader:
             return Judgement(CallStatus.FAILED, f"status {detail.status}")
         if detail.status in ("cancelled", "killed"):
             return Judgement(CallStatus.CANCELLED, f"status {detail.status}")
-        if call.name.startswith("mcp__") and text.startswith("MCP error -"):
-            broken = _BROKEN_CALL.match(text)
-            return Judgement(CallStatus.INVALID if broken else CallStatus.FAILED, text[:40].split(":")[0])
-        return Judgement(CallStatus.OK, "is_error false" if block.is_error is False else "no error flag")
+        if call.name.startswith("mcp__"):
+            text = _head(block)
+            if text.startswith("MCP error -"):
+                broken = _BROKEN_CALL.match(text)
+                return Judgement(CallStatus.INVALID if broken else CallStatus.FAILED, text[:40].split(":")[0])
+        return _FLAG_FALSE if block.is_error is False else _NO_FLAG
 
     def judge_error(self, call: _Call, text: str, line: _Line) -> Judgement:
         if line.tool_denial_kind:
@@ -560,7 +572,7 @@ class _Reader:
         line.origin = got.origin or line.origin
         line.is_meta = got.is_meta or got.command_mode not in (None, "prompt")
         if text.strip() or image:
-            self.prompt(line, text, image, at, self.lane(line))
+            self.prompt(line, text, image, at, self.place(line))
 
     def title(self, line: _Line, at: datetime | None, record: Record) -> None:
         found = line.custom_title or line.ai_title
@@ -577,14 +589,6 @@ class _Reader:
         "custom-title": title,
         "ai-title": title,
     }
-
-    def lane(self, line: _Line) -> bool:
-        sidechain = bool(line.is_sidechain)
-        if sidechain:
-            self.sidechain_lines += 1
-        else:
-            self.own_lines += 1
-        return sidechain
 
     def event(self, kind: Any, at: datetime | None, detail: str) -> None:
         self.events.append(Event(kind, at, len(self.drafts) - 1 if self.drafts else None, detail))
@@ -624,7 +628,7 @@ class _Reader:
     def finished(self, subagent: bool) -> Iterator[Message]:
         for ordinal, draft in enumerate(self.drafts):
             text = "\n".join(draft.texts)
-            size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+            size = utf8_length(text)
             whole = draft.role == "user" or size <= self.source.text_bytes
             kind = "signature" if draft.signature_bytes else "text" if draft.thinking_text_bytes else None
             yield Message(
@@ -640,14 +644,20 @@ class _Reader:
                 thinking_kind=kind,  # type: ignore[arg-type]
                 model=draft.model,
                 at=draft.at,
-                usage=draft.usage,
+                usage=_usage(draft.usage, draft.key) if draft.usage is not None else None,
                 stop_reason=draft.stop,
                 sidechain=draft.sidechain and not subagent,
                 notice=draft.notice,
             )
 
 
+def _head(block: _Block) -> str:
+    return json_head(bytes(block.content), 2048)
+
+
 _NO_DETAIL = _Result()
+_FLAG_FALSE = Judgement(CallStatus.OK, "is_error false")
+_NO_FLAG = Judgement(CallStatus.OK, "no error flag")
 _PENDING = Judgement(CallStatus.PENDING, "no result in the log")
 
 
@@ -676,27 +686,28 @@ def _plain_text(content: str | list[_Block] | None) -> str:
     return "\n".join(block.text for block in content or () if block.type == "text" and block.text)
 
 
-def _usage(usage: _Usage, message_id: str | None, request_id: str | None) -> Usage:
+def _usage(usage: _Usage, key: str | None) -> Usage | None:
+    """The usage of one request; None for the zeros of a line that no model wrote."""
     created = usage.cache_creation or _CacheCreation()
     hour = max(created.ephemeral_1h_input_tokens or 0, 0)
     written = max(usage.cache_creation_input_tokens or 0, 0)
-    # Without the split by lifetime, all of it is of the default lifetime, five minutes.
-    five = max(created.ephemeral_5m_input_tokens or 0, written - hour, 0)
-    return Usage(
+    found = Usage(
         input_tokens=max(usage.input_tokens or 0, 0),
         cache_read_tokens=max(usage.cache_read_input_tokens or 0, 0),
-        cache_write_5m_tokens=five,
+        # Without the split by lifetime, all of it has the default lifetime, five minutes.
+        cache_write_5m_tokens=max(created.ephemeral_5m_input_tokens or 0, written - hour, 0),
         cache_write_1h_tokens=hour,
         output_tokens=max(usage.output_tokens or 0, 0),
-        key=f"{message_id}:{request_id or ''}" if message_id else None,
+        key=key,
     )
+    return None if found.is_empty else found
 
 
 def parse(records: Iterable[Record], source: Source) -> list[Session]:
     """The one session in a Claude Code log, or in a web export of one."""
     reader = _Reader(source)
-    for record in records:
-        if record.data.startswith((b'{"loglines"', b"{\n")) and b'"loglines"' in record.data[:4096]:
+    for number, record in enumerate(records):
+        if number == 0 and b'"loglines"' in record.data[:4096]:
             for inner in _export_lines(record, reader.losses):
                 reader.read(inner)
         else:
@@ -718,9 +729,6 @@ def _export_lines(record: Record, losses: Losses) -> Iterator[Record]:
         at += len(data)
 
 
-_NATIVE_TYPES = frozenset(("user", "assistant", "system", "attachment", "progress"))
-
-
 def sniff(sample: Sample) -> bool:
     if sample.is_document:
         document = sample.values[0] if sample.values else None
@@ -731,13 +739,18 @@ def sniff(sample: Sample) -> bool:
 
 
 def _is_native(value: Any) -> bool:
-    """Whether a line can only be Claude Code's: `claude -p` streams and other agents lack one of these keys."""
+    """Whether a line can only be Claude Code's: `claude -p` streams and its forks lack one of these keys."""
     if not isinstance(value, dict) or "sessionId" not in value:
         return False
     kind = value.get("type")
-    if kind in _NATIVE_TYPES:
-        return "uuid" in value and ("parentUuid" in value or "message" in value or "attachment" in value)
-    return (kind == "queue-operation" and "operation" in value) or (kind == "file-history-snapshot")
+    if kind == "user" or kind == "assistant":
+        message = value.get("message")
+        return "uuid" in value and isinstance(message, dict) and "content" in message
+    if kind == "queue-operation":
+        return "operation" in value
+    return kind == "file-history-snapshot" or (
+        kind in ("system", "attachment", "progress") and "uuid" in value and "isSidechain" in value
+    )
 
 
 PARSER = Parser(

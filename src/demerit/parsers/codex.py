@@ -1,0 +1,1180 @@
+"""Codex: rollouts under `~/.codex`, one session a file, one JSON object a line.
+
+A rollout tells most things twice: as the item that went to or came from the model (`response_item`), and as the
+event that the program showed (`event_msg`). Items make the messages and calls; events add what items leave out
+(exit codes, token counts, interrupts) and stand in where an item is missing. docs/formats/codex.md tells what is
+read, what is not, and how each fact is known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from demerit.model import Author, Body, CallStatus, Category, Event, Message, Notice, Role, Session, ToolCall, Usage
+from demerit.parsers.evidence import Judgement, by_exit_code, category_of, patch_paths, paths_in, starts_with_any
+from demerit.parsers.records import (
+    BAD_CONTENT,
+    NOTHING,
+    Home,
+    LineDecoder,
+    Losses,
+    Parser,
+    Record,
+    Sample,
+    Source,
+    input_hash,
+    is_given,
+    json_head,
+    parse_time,
+    raw_body,
+    text_body,
+    utf8_length,
+)
+
+# --- the lines, as far as they are used -------------------------------------------------------------------
+
+
+class _Part(msgspec.Struct):
+    type: str | None = None
+    text: str | None = None
+
+
+_Parts = list[_Part] | str | None
+
+
+class _Counts(msgspec.Struct):
+    input_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    cache_write_input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_output_tokens: int | None = None
+
+
+class _Info(msgspec.Struct):
+    last_token_usage: _Counts | None = None
+    total_token_usage: _Counts | None = None
+    prompt: int | None = None  # 0.50
+    completion: int | None = None
+
+
+class _Small(msgspec.Struct):
+    """The one field of interest of several small objects."""
+
+    name: str | None = None
+    branch: str | None = None
+    model: str | None = None
+    message: str | None = None
+
+
+class _Payload(msgspec.Struct):
+    """Any payload. One wide struct is decoded in one pass over the line; what a payload lacks stays None."""
+
+    type: str | None = None
+    id: str | None = None
+    role: str | None = None
+    content: _Parts = None
+    message: str | None = None
+    text: str | None = None
+    images: msgspec.Raw = NOTHING
+    local_images: msgspec.Raw = NOTHING
+    summary: _Parts = None
+    encrypted_content: msgspec.Raw = NOTHING
+    # calls, and how they ended
+    call_id: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+    function: _Small | None = None
+    arguments: msgspec.Raw = NOTHING
+    input: msgspec.Raw = NOTHING
+    action: msgspec.Raw = NOTHING
+    output: msgspec.Raw = NOTHING
+    tools: msgspec.Raw = NOTHING
+    result: msgspec.Raw = NOTHING
+    status: str | None = None
+    success: bool | None = None
+    exit_code: int | None = None
+    command: msgspec.Raw = NOTHING
+    aggregated_output: str | None = None
+    changes: msgspec.Raw = NOTHING
+    server: str | None = None
+    tool: str | None = None
+    invocation: _Payload | None = None
+    item: _Payload | None = None
+    error: _Small | None = None
+    # tokens
+    info: _Info | None = None
+    usage: _Counts | None = None
+    thread_token_usage: _Counts | None = None
+    response_id: str | None = None
+    # turns and the session
+    turn_id: str | None = None
+    model: str | None = None
+    thread_settings: _Small | None = None
+    cwd: str | None = None
+    cli_version: str | None = None
+    git: _Small | None = None
+    source: msgspec.Raw = NOTHING
+    thread_source: str | None = None
+    forked_from_id: str | None = None
+    parent_thread_id: str | None = None
+    subagent_history_start_ordinal: int | str | None = None
+    timestamp: str | int | float | None = None
+    created_at: str | int | float | None = None
+    thread_name: str | None = None
+    reason: str | None = None
+    num_turns: int | None = None
+    agent_thread_id: str | None = None
+    new_thread_id: str | None = None
+    kind: str | None = None
+
+
+class _Line(msgspec.Struct):
+    timestamp: str | int | float | None = None
+    type: str | None = None
+    payload: _Payload | None = None
+    ordinal: int | None = None
+    record_type: str | None = None
+
+
+class _Metadata(msgspec.Struct):
+    exit_code: int | None = None
+
+
+class _Outcome(msgspec.Struct):
+    """What an object, or a text that holds one, says about how its call went."""
+
+    metadata: _Metadata | None = None
+    exitCode: int | None = None
+    success: bool | None = None
+    isError: bool | None = None
+    Ok: _IsError | None = None
+    Err: msgspec.Raw = NOTHING
+
+
+class _IsError(msgspec.Struct):
+    isError: bool | None = None
+
+
+_lines = LineDecoder(_Line)
+_payloads = LineDecoder(_Payload)
+_outcomes = LineDecoder(_Outcome)
+_old_output = msgspec.json.Decoder(_Outcome)
+
+# --- fixed forms ------------------------------------------------------------------------------------------
+
+# What Codex says to the model under the role `user`: the markers of codex-rs/core/src/context, and older texts.
+_CONTEXT = tuple(
+    "<environment_context> <user_instructions> <recommended_plugins> <turn_aborted> <skill> <skills_instructions> "
+    "<apps_instructions> <plugins_instructions> <subagent_notification> <user_shell_command> <user_action> "
+    "<hook_prompt <goal_context> <codex_internal_context <external_ <collaboration_mode> <model_switch> "
+    "<personality_spec> <permissions".split()
+) + (
+    "# AGENTS.md instructions",
+    "Warning: The maximum number of unified exec processes",
+    "Warning: apply_patch was requested via",
+    "Warning: Your account was flagged",
+)
+_SUMMARY = ("Another language model started to solve this problem and produced a summary",)
+# The editor extension and the desktop app put what is open or attached before the request.
+_WRAPPERS = ("# Files mentioned by the user:", "# Context from my IDE setup:", "# Applications mentioned by the user:")
+_REQUEST = "## My request for Codex:"
+_IMAGE_TAG = re.compile(r"\s*</?image\b[^>]*>\s*\Z")
+
+# The head of an output, before `Output:`. Only these lines may stand before the one that tells.
+_HEADER = re.compile(
+    r"(?:(?:Chunk ID|Wall time|Original token count|Total output lines|Warning)\b[^\n]*\n)*"
+    r"(?:(?:Process exited with code|[Ee]xit code:?) (?P<exit>-?\d{1,9})\b"
+    r"|Process running with (?P<process>session ID \S+)|Script running with (?P<cell>cell ID \S+)"
+    r"|Script (?P<script>completed|failed|terminated)\b)"
+)
+_REFUSED = re.compile(
+    r"(?:(?:exec command|command|patch) )?rejected by user\b|user (?:rejected|declined|denied|cancelled) "
+    r"|approval policy is [^\n]{1,80}; reject command|This action was rejected\b"
+    r"|exec_command failed for [^\0]*?message: \"Rejected\("
+)
+_ABORTED = re.compile(r"(?:Wall time[^\n]*\n)?(?:command )?aborted(?: by user(?: after [\d.]+\w*)?)?\s*\Z")
+_BROKEN = re.compile(
+    r"unsupported (?:custom tool )?call\b|failed to parse (?:function )?arguments\b|invalid arguments?\b|unknown tool\b"
+    r"|tool \S{1,200} (?:invoked with incompatible payload|is not enabled)|missing field `",
+    re.IGNORECASE,
+)
+_FAILURE = re.compile(
+    r"(?:apply_patch|exec_command|write_stdin|view_image|spawn_agent|collab \w+|resources/\w+|js_repl) "
+    r"(?:verification )?failed\b|tool call (?:error|failed)\b|execution error\b|Script error:|patch rejected\b"
+    r"|unable to (?:locate|read|process) image\b|agent with id \S+ not found|Invalid Context"
+    r"|Failed to (?:find expected lines|apply patch|read file|create unified exec)"
+)
+_FORMS = (
+    (_REFUSED, CallStatus.DECLINED, "text of a refusal"),
+    (_ABORTED, CallStatus.CANCELLED, "text of an abort"),
+    (_BROKEN, CallStatus.INVALID, "text of a broken call"),
+    (_FAILURE, CallStatus.FAILED, "text of a failure"),
+)
+_BY_STATUS = {
+    "completed": CallStatus.OK,
+    "failed": CallStatus.FAILED,
+    "incomplete": CallStatus.FAILED,
+    "declined": CallStatus.DECLINED,
+}
+_BY_SCRIPT = {"completed": CallStatus.OK, "failed": CallStatus.FAILED, "terminated": CallStatus.OK}
+
+# Which evidence about one call wins; among equals, the first.
+_PLAIN, _TEXT, _LOGGED, _EVENT = 0, 1, 2, 3
+_UNANSWERED = Judgement(CallStatus.PENDING, "no result")
+_HEAD_CHARS = 4096
+# A real ciphertext takes a thousand bytes; exports put a word ("REDACTED") in its place.
+_LEAST_CIPHERTEXT = 64
+# Copied lines of a fork are written in one burst; a person or a model takes longer.
+_BURST = timedelta(seconds=1)
+
+
+def _texts(parts: _Parts) -> list[str]:
+    if isinstance(parts, str):
+        return [parts]
+    return [part.text for part in parts or () if part.text]
+
+
+def _first_byte(raw: msgspec.Raw) -> bytes:
+    return bytes(memoryview(raw)[:1])
+
+
+def _uuid7_ms(name: str | None) -> int | None:
+    """The milliseconds since 1970 that a version 7 UUID begins with; None for any other name."""
+    if name is None or len(name) != 36 or name[14] != "7":
+        return None
+    try:
+        return int(name[:8] + name[9:13], 16)
+    except ValueError:
+        return None
+
+
+def _command(value: object) -> str | None:
+    """The shell command in a call's input; that of `bash -lc x` is x."""
+    if isinstance(value, dict):
+        value = next((value[key] for key in ("cmd", "command") if key in value), None)
+        if isinstance(value, str):
+            return value
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        return None
+    return str(value[2]) if len(value) == 3 and value[1] in ("-lc", "-c", "-Command") else " ".join(value)
+
+
+def _patch(value: object, command: str | None) -> str | None:
+    if command is not None:
+        return command if "apply_patch" in command and "*** Begin Patch" in command else None
+    candidates = (value, *value.values()) if isinstance(value, dict) else (value,)
+    return next((text for text in candidates if isinstance(text, str) and "*** Begin Patch" in text), None)
+
+
+def _tool_name(payload: _Payload) -> str:
+    name = payload.name or (payload.function.name if payload.function else None) or payload.type or "unknown"
+    space = payload.namespace or ""
+    if not space.startswith("mcp__"):
+        return name
+    return space + ("" if space.endswith("__") or name.startswith("_") else "__") + name
+
+
+def _usage(counts: _Counts, key: str) -> Usage:
+    cached = max(0, counts.cached_input_tokens or 0)
+    written = max(0, counts.cache_write_input_tokens or 0)
+    return Usage(
+        input_tokens=max(0, (counts.input_tokens or 0) - cached - written),
+        cache_read_tokens=cached,
+        cache_write_5m_tokens=written,
+        output_tokens=max(0, counts.output_tokens or 0),
+        reasoning_tokens=counts.reasoning_output_tokens,
+        key=key,
+    )
+
+
+def _difference(now: _Counts, before: _Counts) -> _Counts:
+    names = _Counts.__struct_fields__
+    return _Counts(*(max(0, (getattr(now, name) or 0) - (getattr(before, name) or 0)) for name in names))
+
+
+def _by_status(status: str | None, source: str) -> Judgement:
+    return Judgement(_BY_STATUS.get(status or "", CallStatus.UNKNOWN), f"{source} status {status}")
+
+
+def _by_flag(is_good: bool, evidence: str) -> Judgement:
+    return Judgement(CallStatus.OK if is_good else CallStatus.FAILED, f"{evidence} {str(is_good).lower()}")
+
+
+# --- building ---------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """A tool call while its results may still come."""
+
+    name: str
+    call_id: str | None
+    at: datetime | None
+    category: Category
+    command: str | None = None
+    input: Body | None = None
+    input_hash: str | None = None
+    paths: tuple[str, ...] = ()
+    result: Body | None = None
+    polls: str = ""
+    """The running process (`session ID n`, `cell ID n`) that this call writes to or waits for."""
+    breaks: bool = False
+    """The model sent ^C: to the process that this call polls, or that this call started."""
+    judgement: Judgement = _UNANSWERED
+    rank: int = -1
+
+    def settle(self, rank: int, judgement: Judgement) -> None:
+        if rank > self.rank:
+            self.rank, self.judgement = rank, judgement
+
+    def by_exit(self, code: int, output: str, source: str) -> Judgement:
+        if code == 130 and self.breaks:
+            return Judgement(CallStatus.OK, f"{source} 130 after ^C", code)
+        return by_exit_code(self.command, code, output, source)
+
+    def frozen(self, ordinal: int, index: int) -> ToolCall:
+        status, evidence, code = self.judgement
+        return ToolCall(
+            ordinal, index, self.name, self.category, status, evidence, self.call_id, self.input, self.input_hash,
+            self.paths, code, self.result, self.at,
+        )  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class _Draft:
+    """A message while more of it may still come."""
+
+    role: Role
+    author: Author
+    at: datetime | None
+    texts: list[str] = field(default_factory=list)
+    notice: Notice | None = None
+    model: str | None = None
+    has_image: bool = False
+    # of a prompt
+    told_by: str = ""
+    """`item`, `event` or `both`."""
+    key: str = ""
+    is_repeat: bool = False
+    """The same prompt again, after an interrupt."""
+    # of a response
+    calls: list[_Call] = field(default_factory=list)
+    usage: Usage | None = None
+    thinking: list[Body | None] = field(default_factory=list)
+    ciphertext_bytes: int = 0
+    reasoning_bytes: int = 0
+    shown: list[str] = field(default_factory=list)
+    """What events showed of the answer, and of the reasoning: for logs without the items."""
+    shown_reasoning: list[str] = field(default_factory=list)
+    is_answered: bool = False
+    """A result of one of its calls was logged: the model's next item is another response."""
+
+    def frozen(self, ordinal: int, source: Source) -> Message:
+        text = "\n".join(self.texts or self.shown)
+        size = utf8_length(text)
+        if size > source.text_bytes and not (self.role == "user" and self.author == "human"):
+            text = text.encode("utf-8", "replace")[: source.text_bytes].decode("utf-8", "ignore")
+        if not (self.ciphertext_bytes or self.reasoning_bytes):
+            self.thinking += [text_body(shown, source) for shown in self.shown_reasoning]
+            self.reasoning_bytes = sum(map(utf8_length, self.shown_reasoning))
+        thought = self.ciphertext_bytes or self.reasoning_bytes
+        return Message(
+            ordinal=ordinal,
+            role=self.role,
+            author=self.author,
+            text=text,
+            text_bytes=size,
+            has_image=self.has_image,
+            calls=tuple(call.frozen(ordinal, index) for index, call in enumerate(self.calls)),
+            thinking=tuple(body for body in self.thinking if body is not None),
+            thinking_bytes=thought,
+            thinking_kind=("ciphertext" if self.ciphertext_bytes else "text") if thought else None,
+            model=self.model,
+            at=self.at,
+            usage=self.usage,
+            notice=self.notice,
+        )
+
+
+class _Cut(NamedTuple):
+    """How much of what was read belongs to the parent."""
+
+    drafts: int
+    events: int
+    loose: int
+
+
+class _Builder:
+    """Takes the lines of one rollout in order, and makes the session of them."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.losses = Losses()
+        self.record = Record(b"")
+        self.at: datetime | None = None
+        self.started: datetime | None = None
+        self.ended: datetime | None = None
+        self.meta: _Payload | None = None
+        self.spawned_by: str | None = None
+        self.author: Author = "human"
+        self.is_subagent = self.is_exec = self.is_terminal = False
+        self.title: str | None = None
+        self.cwd: str | None = None
+        self.model: str | None = None
+
+        self.drafts: list[_Draft] = []
+        self.events: list[tuple[Event, _Draft | None]] = []
+        self.loose: list[Usage] = []
+        self.calls: dict[str, list[_Call]] = {}
+        self.processes: dict[str, _Call] = {}
+        self.searches: list[tuple[_Call, bool]] = []
+
+        self.response: _Draft | None = None
+        self.last: _Draft | None = None
+        """The response of this turn that was closed last."""
+        self.error: str | None = None
+        self.is_compacting = False
+        self.prompt_key: str | None = None
+        self.aborted_key: str | None = None
+
+        self.total: _Counts | None = None
+        self.counted: _Counts | None = None
+        self.recorded: _Counts | None = None
+        self.requests = 0
+
+        self.is_copy = False
+        """The lines now read may be the parent's history, copied to the start of a fork."""
+        self.created_ms: int | None = None
+        self.own_ordinal: int | None = None
+        self.has_foreign_meta = self.has_turn_times = False
+        self.gap: _Cut | None = None
+        self.cut: _Cut | None = None
+
+    # lines
+
+    def add(self, record: Record) -> None:
+        self.record = record
+        for line in _lines.decode(record, self.losses):
+            payload = line.payload
+            if payload is None:
+                self._bare(line)
+                continue
+            self._time(line.timestamp)
+            if self.is_copy:
+                self._look_for_own(line, payload)
+            self._dispatch(_LINES, _UNREAD_LINES, line.type, payload)
+
+    def _dispatch(self, known: _Handlers, unread: frozenset[str], kind: str | None, payload: _Payload) -> None:
+        handler = known.get(kind or "")
+        if handler is not None:
+            handler(self, payload)
+        elif kind not in unread:
+            self.losses.add("unknown_type", self.record.offset)
+
+    def _bare(self, line: _Line) -> None:
+        """A line without an envelope: of the first rollouts (mid 2025), or drifted."""
+        for payload in _payloads.decode(self.record, Losses()):
+            self._time(line.timestamp if payload.created_at is None else payload.created_at)
+            self.model = payload.model or self.model
+            if line.type in _ITEMS or (line.type is None and payload.role is not None):
+                self._item(payload)
+            elif line.type is None and payload.id is not None:
+                self._session_meta(payload)
+            elif line.record_type is None:
+                self.losses.add("no_payload" if line.type in _LINES else "unknown_type", self.record.offset)
+
+    def _item(self, payload: _Payload) -> None:
+        kind = "message" if payload.type is None and payload.role is not None else payload.type
+        self._dispatch(_ITEMS, _UNREAD_ITEMS, kind, payload)
+
+    def _event(self, payload: _Payload) -> None:
+        self._dispatch(_EVENTS, _UNREAD_EVENTS, payload.type, payload)
+
+    def _time(self, value: object) -> None:
+        at = parse_time(value, self.losses, self.record.offset)
+        if at is None:
+            return
+        if self.is_copy and self.gap is None and self.at is not None and at - self.at > _BURST:
+            is_old = self.created_ms is not None and at.timestamp() * 1000 <= self.created_ms
+            self.gap = None if is_old else self._here()
+        self.at = at
+        self.started = at if self.started is None or at < self.started else self.started
+        self.ended = at if self.ended is None or at > self.ended else self.ended
+
+    # the session and its parent
+
+    def _session_meta(self, payload: _Payload) -> None:
+        if self.meta is not None:
+            if payload.id is not None and payload.id != self.meta.id:
+                # A copied history begins with the parent's own first line.
+                self.has_foreign_meta = True
+                self.is_copy = self.cut is None
+            return
+        self.meta = payload
+        self.cwd = payload.cwd
+        self._read_source(payload)
+        created = parse_time(payload.timestamp, self.losses, self.record.offset)
+        self.created_ms = _uuid7_ms(payload.id) or (int(created.timestamp() * 1000) if created else None)
+        start = payload.subagent_history_start_ordinal
+        if start is not None:
+            try:
+                self.own_ordinal = int(start)
+            except ValueError:
+                self.losses.add("wrong_type", self.record.offset)
+        self.is_copy = payload.forked_from_id is not None or self.own_ordinal is not None
+
+    def _read_source(self, payload: _Payload) -> None:
+        """Who starts the turns: a person, the agent that spawned this one, or a program."""
+        value = self._value(payload.source)
+        subagent = value.get("subagent") if isinstance(value, dict) else None
+        spawn = subagent.get("thread_spawn") if isinstance(subagent, dict) else None
+        parent = spawn.get("parent_thread_id") if isinstance(spawn, dict) else None
+        self.spawned_by = payload.parent_thread_id or (parent if isinstance(parent, str) else None)
+        self.is_exec = value == "exec"
+        self.is_subagent = subagent is not None or payload.thread_source == "subagent"
+        if self.is_subagent:
+            self.author = "agent"
+        elif self.is_exec or payload.thread_source not in (None, "user"):
+            self.author = "harness"
+
+    def _look_for_own(self, line: _Line, payload: _Payload) -> None:
+        """Ends the copied history at the first line that is surely the session's own.
+
+        Sure are the ordinal that the first line announces, and a turn whose id (a version 7 UUID begins with
+        its time) is not older than the session.
+        """
+        if self.own_ordinal is not None and line.ordinal is not None:
+            is_own = line.ordinal >= self.own_ordinal and line.type != "session_meta"
+        else:
+            turn_ms = _uuid7_ms(payload.turn_id) if line.type == "turn_context" or payload.type in _STARTS else None
+            self.has_turn_times = self.has_turn_times or turn_ms is not None
+            is_own = turn_ms is not None and self.created_ms is not None and turn_ms >= self.created_ms
+        if is_own:
+            self._close()
+            self.is_copy, self.cut = False, self._here()
+            self.last = self.error = self.prompt_key = self.aborted_key = None
+            self.started = self.at
+
+    def _here(self) -> _Cut:
+        return _Cut(len(self.drafts), len(self.events), len(self.loose))
+
+    def _leave_out_copied(self) -> None:
+        cut = self.cut
+        if cut is None and self.is_copy:
+            if self.has_turn_times or self.own_ordinal is not None:
+                cut = self._here()  # only the parent's turns: a fork that was never used
+            elif self.gap is not None:
+                # Without sure signs: the first burst, if a model answered in it.
+                has_answer = any(draft.role == "assistant" for draft in self.drafts[: self.gap.drafts])
+                cut = self.gap if has_answer or self.gap.loose else None
+            elif self.has_foreign_meta:
+                cut = self._here()
+        if cut is not None:
+            del self.drafts[: cut.drafts], self.events[: cut.events], self.loose[: cut.loose]
+
+    def _turn_context(self, payload: _Payload) -> None:
+        self.cwd = self.cwd or payload.cwd
+        self._set_model(payload.model)
+
+    def _settings(self, payload: _Payload) -> None:
+        self._set_model(payload.thread_settings.model if payload.thread_settings else None)
+
+    def _set_model(self, name: str | None) -> None:
+        if name and self.model and name != self.model:
+            self._note("model_change", f"{self.model} -> {name}")
+        if name is not None:
+            self.model = name or None
+
+    def _named(self, payload: _Payload) -> None:
+        self.title = (payload.thread_name or "").strip() or None
+
+    # messages
+
+    def _add(self, role: Role, author: Author, text: str = "", notice: Notice | None = None) -> _Draft:
+        draft = _Draft(role, author, self.at, [text] if text else [], notice)
+        self.drafts.append(draft)
+        return draft
+
+    def _note(self, kind: Any, detail: str = "") -> None:
+        self.events.append((Event(kind, self.at, None, detail), self.drafts[-1] if self.drafts else None))
+
+    def _message(self, payload: _Payload) -> None:
+        texts = _texts(payload.content)
+        if payload.content is None and payload.message is not None:
+            texts = [payload.message]
+        text = "\n".join(texts)
+        if payload.role == "user":
+            self._user(payload, texts, "item")
+        elif payload.role != "assistant":
+            self._add("system" if payload.role in ("developer", "system") else "context", "harness", text)
+        elif text.startswith('{"author":"') and '"trigger_turn"' in text:
+            # Before 0.130 a message between agents was logged as an answer that holds it as JSON.
+            self._from_agent(text)
+        else:
+            self._model_item().texts.extend(texts)
+
+    def _user_event(self, payload: _Payload) -> None:
+        self._user(payload, _texts(payload.content or payload.message), "event")
+
+    def _user(self, payload: _Payload, texts: list[str], told_by: str) -> None:
+        parts = payload.content if isinstance(payload.content, list) else []
+        lists = bytes(payload.images) + bytes(payload.local_images)
+        has_image = any("image" in (part.type or "").lower() for part in parts) or b'"' in lists
+        texts = [text for text in texts if not _IMAGE_TAG.match(text)]
+        injected = "\n".join(text for text in texts if starts_with_any(text, _CONTEXT))
+        typed = "\n".join(text for text in texts if not starts_with_any(text, _CONTEXT))
+        if "<turn_aborted>" in injected:
+            self._interrupt(injected, "")
+        elif injected:
+            self._add("context", "harness", injected)
+        if starts_with_any(typed, _SUMMARY):
+            self._add("context", "harness", typed, "compaction_summary")
+        elif typed or has_image or not injected:
+            self._prompt(typed, has_image, told_by)
+
+    def _prompt(self, text: str, has_image: bool, told_by: str) -> None:
+        if starts_with_any(text, _WRAPPERS) and _REQUEST in text:
+            text = text.split(_REQUEST, 1)[1].strip()
+        key = "".join(text.split())
+        for draft in reversed(self.drafts[-8:]):
+            if draft.key == key and draft.told_by not in ("", "both", told_by):
+                draft.told_by = "both"
+                draft.has_image = draft.has_image or has_image
+                return
+        self._close()
+        self._settle_error()
+        draft = self._add("user", self.author, text)
+        draft.told_by, draft.key, draft.has_image = told_by, key, has_image
+        draft.is_repeat = key == self.aborted_key
+        self.prompt_key, self.aborted_key, self.last = key, None, None
+        self.is_compacting = self.is_terminal = False
+
+    def _agent_message(self, payload: _Payload) -> None:
+        self._from_agent("\n".join(_texts(payload.content or payload.message)))
+
+    def _from_agent(self, text: str) -> None:
+        """What another agent wrote to this one: an item, a line, or both."""
+        if self.drafts and self.drafts[-1].author == "agent" and self.drafts[-1].texts == [text]:
+            return
+        self._close()
+        self._add("user" if self.is_subagent else "context", "agent", text)
+
+    def _reasoning(self, payload: _Payload) -> None:
+        draft = self._model_item()
+        for text in (*_texts(payload.summary), *_texts(payload.content)):
+            draft.thinking.append(text_body(text, self.source))
+            draft.reasoning_bytes += utf8_length(text)
+        cipher = payload.encrypted_content
+        if is_given(cipher) and _first_byte(cipher) != b'"':
+            self.losses.add("wrong_type", self.record.offset)
+        elif len(cipher) - 2 >= _LEAST_CIPHERTEXT:
+            draft.ciphertext_bytes += len(cipher) - 2
+            draft.thinking.append(raw_body(cipher, self.record, self.source))
+
+    def _shown(self, payload: _Payload) -> None:
+        text = payload.message or ""
+        if text and not (self.response is None and self.last is not None and text in self.last.texts):
+            self._respond().shown.append(text)
+
+    def _shown_reasoning(self, payload: _Payload) -> None:
+        if payload.text:
+            self._respond().shown_reasoning.append(payload.text)
+
+    # responses and their tokens
+
+    def _model_item(self) -> _Draft:
+        """The response that the item now read belongs to."""
+        if self.response is not None and self.response.is_answered:
+            # No token count in between (old logs have none), but the model has seen a result.
+            self._close()
+        self.error = None
+        self.is_compacting = self.is_terminal = False
+        return self._respond()
+
+    def _respond(self) -> _Draft:
+        if self.response is None:
+            self.response = self._add("assistant", "agent")
+            self.response.model = self.model
+        return self.response
+
+    def _close(self) -> None:
+        if self.response is not None:
+            self.last, self.response = self.response, None
+
+    def _token_count(self, payload: _Payload) -> None:
+        info = payload.info
+        if info is None:
+            return
+        last, total = info.last_token_usage, info.total_token_usage
+        if last is None and total is None and (info.prompt is not None or info.completion is not None):
+            last = _Counts(input_tokens=info.prompt, output_tokens=info.completion)
+        if total is not None:
+            if total == self.total:
+                return  # the same row again: limits were refreshed, or the context was estimated anew
+            last = last or _difference(total, self.total or _Counts())
+            self.total = total
+        elif last == self.counted and self.response is None:
+            return
+        if last is not None and last != self.recorded:
+            self._count(last, total, None)
+        self.counted, self.recorded = last, None
+
+    def _usage_record(self, payload: _Payload) -> None:
+        """From 0.150 on a response has a line of its own, beside its `token_count`."""
+        total = payload.thread_token_usage
+        if payload.usage is not None and (total is None or total != self.total):
+            self.total, self.recorded = total or self.total, payload.usage
+            self._count(payload.usage, total, payload.response_id)
+
+    def _turn_completed(self, payload: _Payload) -> None:
+        # Per turn, no running totals: in a log of 0.52 the second turn's output is smaller than the first's, and
+        # its cached part equals the first's input.
+        if payload.usage is not None:
+            self._count(payload.usage, None, None)
+        self._task_complete(payload)
+
+    def _count(self, counts: _Counts, total: _Counts | None, response_id: str | None) -> None:
+        self.requests += 1
+        # Running totals name a request in every copy of the log, the parent's lines in a fork aside.
+        key = (total.input_tokens, total.cached_input_tokens, total.output_tokens) if total else (f"#{self.requests}",)
+        usage = _usage(counts, response_id or ":".join(map(str, (self._id(), *key))))
+        if usage.is_empty:
+            return
+        draft = self.response or self.last
+        if draft is None or draft.usage is not None:
+            self.loose.append(usage)
+        else:
+            draft.usage = usage
+        self._close()
+
+    # calls
+
+    def _value(self, raw: msgspec.Raw, is_json: bool = True) -> Any:
+        """The decoded input of a call; a text in it is decoded again where it should be JSON."""
+        if not is_given(raw):
+            return None
+        try:
+            value = msgspec.json.decode(raw)
+        except BAD_CONTENT:
+            self.losses.add("bad_value", self.record.offset)
+            return None
+        if isinstance(value, str) and is_json:
+            try:
+                return msgspec.json.decode(value)
+            except BAD_CONTENT:
+                return value
+        if isinstance(value, str | dict | list):
+            return value
+        self.losses.add("wrong_type", self.record.offset)
+        return None
+
+    def _call(self, name: str, call_id: str | None, raw: msgspec.Raw, is_json: bool = True) -> _Call:
+        value = self._value(raw, is_json)
+        call = _Call(name, call_id, self.at, "shell" if name == "exec" else category_of(name), _command(value))
+        if value is not None:
+            call.input, call.input_hash = raw_body(raw, self.record, self.source), input_hash(value)
+        patch = _patch(value, call.command)
+        call.paths = patch_paths(patch) if patch is not None else paths_in(value)
+        if patch is not None and call.paths:
+            call.category = "edit"
+        if isinstance(value, dict):
+            self._note_poll(call, value)
+        if call_id is not None:
+            self.calls.setdefault(call_id, []).append(call)
+        return call
+
+    def _note_poll(self, call: _Call, value: dict[str, Any]) -> None:
+        if call.name == "write_stdin" and "session_id" in value:
+            call.polls = f"session ID {value['session_id']}"
+            call.breaks = "\x03" in str(value.get("chars"))
+        elif call.name == "wait" and "cell_id" in value:
+            call.polls, call.category = f"cell ID {value['cell_id']}", "shell"
+        if call.breaks and call.polls in self.processes:
+            self.processes[call.polls].breaks = True
+
+    def _tool_call(self, payload: _Payload) -> None:
+        raw = next((raw for raw in (payload.arguments, payload.input, payload.action) if is_given(raw)), NOTHING)
+        name = "local_shell" if payload.type == "local_shell_call" else _tool_name(payload)
+        draft = self._model_item()
+        call = self._call(name, payload.call_id or payload.id, raw, payload.type != "custom_tool_call")
+        draft.calls.append(call)
+        if payload.type == "image_generation_call":
+            call.settle(_LOGGED, _by_status(payload.status, "item"))
+
+    def _search(self, payload: _Payload) -> None:
+        """A web search has an item (often without an id) and an event; whichever comes first makes the call."""
+        is_item = payload.type == "web_search_call"
+        call_id = payload.call_id or payload.id
+        for index, (known, known_is_item) in enumerate(self.searches):
+            if known_is_item != is_item:
+                known.call_id = known.call_id or call_id
+                del self.searches[index]
+                return
+        call = self._call("web_search", call_id, payload.action)
+        call.settle(_LOGGED, _by_status(payload.status or "completed", "item"))
+        self._model_item().calls.append(call)
+        self.searches.append((call, is_item))
+
+    # results
+
+    def _output(self, payload: _Payload) -> None:
+        raw = next((raw for raw in (payload.output, payload.tools, payload.result) if is_given(raw)), NOTHING)
+        if self.response is not None:
+            self.response.is_answered = True
+        calls = self._answered_by(payload)
+        if not calls:
+            self.losses.add("orphan_result", self.record.offset)
+        elif _first_byte(raw) not in b'"{[':
+            self.losses.add("wrong_type", self.record.offset)
+        else:
+            body = raw_body(raw, self.record, self.source)
+            if payload.type == "tool_search_output":
+                rank, judgement = _LOGGED, _by_status(payload.status, "item")
+            else:
+                rank, judgement = self._judge(calls[0], raw)
+            for call in calls:
+                call.result = call.result or body
+                call.settle(rank, judgement)
+
+    def _answered_by(self, payload: _Payload) -> list[_Call]:
+        if payload.call_id is not None:
+            return self.calls.get(payload.call_id, [])
+        # Drifted lines carry no ids: a result answers the first open call of its name.
+        name = _tool_name(payload)
+        calls = (call for draft in self.drafts[-4:] for call in draft.calls)
+        return [call for call in calls if call.rank < 0 and call.name == name][:1]
+
+    def _judge(self, call: _Call, raw: msgspec.Raw) -> tuple[int, Judgement]:
+        if _first_byte(raw) == b"{":
+            return self._by_object(call, raw)
+        head = json_head(bytes(raw), _HEAD_CHARS)
+        if head.startswith("{") and call.category in ("shell", "edit"):
+            # Up to 0.50 a shell's output was JSON in a text.
+            try:
+                metadata = _old_output.decode(msgspec.json.decode(raw, type=str)).metadata
+            except BAD_CONTENT:
+                metadata = None
+            if metadata is not None and metadata.exit_code is not None:
+                return _LOGGED, call.by_exit(metadata.exit_code, head, "metadata exit code")
+        header = _HEADER.match(head)
+        if header is not None:
+            return self._by_header(call, header, head[header.end() :])
+        for form, status, evidence in _FORMS:
+            if form.match(head):
+                return _TEXT, Judgement(status, f"{evidence}: {head.partition(chr(10))[0][:80]}")
+        if call.category == "edit":
+            is_done = head.startswith(("Success.", "Done!"))
+            return _PLAIN, Judgement(CallStatus.OK if is_done else CallStatus.UNKNOWN, "text of a patch")
+        if call.category in ("shell", "mcp", "other"):
+            return _PLAIN, Judgement(CallStatus.UNKNOWN, "a result without a status")
+        # Codex's own tools tell a failure in one of the forms above.
+        return _PLAIN, Judgement(CallStatus.OK, "no form of a failure")
+
+    def _by_object(self, call: _Call, raw: msgspec.Raw) -> tuple[int, Judgement]:
+        for found in _outcomes.decode(Record(bytes(raw), None), self.losses):
+            code = found.metadata.exit_code if found.metadata else found.exitCode
+            if code is not None:
+                return _LOGGED, call.by_exit(code, json_head(bytes(raw), _HEAD_CHARS), "exit code")
+            if found.success is not None:
+                return _LOGGED, _by_flag(found.success, "success")
+            if found.isError is not None:
+                return _LOGGED, _by_flag(not found.isError, "not isError")
+        return _PLAIN, Judgement(CallStatus.UNKNOWN, "a result without a status")
+
+    def _by_header(self, call: _Call, header: re.Match[str], rest: str) -> tuple[int, Judgement]:
+        running = header["process"] or header["cell"]
+        if running is not None:
+            if call.polls:
+                return _TEXT, Judgement(CallStatus.OK, f"poll: running with {running}")
+            self.processes[running] = call
+            return _PLAIN, Judgement(CallStatus.UNKNOWN, f"still running with {running}")
+        started = self.processes.get(call.polls)
+        if header["script"] is not None:
+            outcome = Judgement(_BY_SCRIPT[header["script"]], f"header script {header['script']}")
+        else:
+            outcome = (started or call).by_exit(int(header["exit"]), rest, "header exit code")
+        if started is None:
+            return _TEXT, outcome
+        # What ended is the call that started the process; this one only looked.
+        started.settle(_TEXT, outcome)
+        return _TEXT, Judgement(CallStatus.OK, f"poll: {outcome.evidence}")
+
+    def _ended(self, name: str, payload: _Payload, raw: msgspec.Raw) -> list[_Call]:
+        """The calls that an event tells the end of; where no item told of one, a new one.
+
+        What a script of the `exec` tool runs has no items of its own: only so does it count.
+        """
+        call_id = payload.call_id or payload.id
+        known = self.calls.get(call_id or "")
+        if known:
+            return known
+        call = self._call(name, call_id, raw)
+        (self.response or self.last or self._respond()).calls.append(call)
+        return [call]
+
+    def _exec_end(self, payload: _Payload) -> None:
+        if bytes(payload.source) in (b'"user_shell"', b'"userShell"'):
+            return  # the person ran it with `!`
+        source = payload.type or "event"
+        for call in self._ended("exec_command", payload, payload.command):
+            if payload.status == "declined" or payload.exit_code is None:
+                call.settle(_EVENT, _by_status(payload.status, source))
+            else:
+                output = (payload.aggregated_output or "")[:_HEAD_CHARS]
+                call.settle(_EVENT, call.by_exit(payload.exit_code, output, f"{source} exit code"))
+
+    def _patch_end(self, payload: _Payload) -> None:
+        source = payload.type or "event"
+        for call in self._ended("apply_patch", payload, payload.changes):
+            if not call.paths:
+                changed = self._value(payload.changes)
+                call.paths = tuple(changed) if isinstance(changed, dict) else ()
+            if payload.status == "declined" or payload.success is None:
+                call.settle(_EVENT, _by_status(payload.status, source))
+            else:
+                call.settle(_EVENT, _by_flag(payload.success, f"{source} success"))
+
+    def _mcp_end(self, payload: _Payload) -> None:
+        asked = payload.invocation or payload
+        for call in self._ended(f"mcp__{asked.server}__{asked.tool}", payload, asked.arguments):
+            call.result = call.result or raw_body(payload.result, self.record, self.source)
+            call.settle(_EVENT, self._mcp_outcome(payload))
+
+    def _mcp_outcome(self, payload: _Payload) -> Judgement:
+        source = payload.type or "event"
+        refusal = payload.error.message if payload.error else None
+        for result in _outcomes.decode(Record(bytes(payload.result), None), self.losses):
+            if is_given(result.Err):
+                refusal = json_head(bytes(result.Err), _HEAD_CHARS)
+            elif result.Ok is not None or result.isError is not None:
+                is_error = result.isError or (result.Ok is not None and result.Ok.isError)
+                return _by_flag(not is_error, f"{source} not isError")
+        if refusal is not None:
+            status = CallStatus.DECLINED if _REFUSED.match(refusal) else CallStatus.FAILED
+            return Judgement(status, f"{source} error: {refusal[:80]}")
+        return _by_status(payload.status, source)
+
+    def _tool_response(self, payload: _Payload) -> None:
+        for call in self.calls.get(payload.call_id or payload.id or "", ()):
+            if payload.success is not None:
+                call.settle(_EVENT, _by_flag(payload.success, f"{payload.type} success"))
+
+    def _item_completed(self, payload: _Payload) -> None:
+        """From 0.149 on the one event for what had an event each; its item has their fields."""
+        if payload.item is not None:
+            handler = _COMPLETED.get((payload.item.type or "").lower())
+            if handler is not None:
+                handler(self, payload.item)
+
+    # turns
+
+    def _task_started(self, payload: _Payload) -> None:
+        self._close()
+        self._settle_error()
+        self.last = None
+        self.searches.clear()
+        self.is_terminal = False
+
+    def _task_complete(self, payload: _Payload) -> None:
+        self._close()
+        self._settle_error()
+        self.is_terminal = self.is_exec  # `codex exec` runs one task and is done
+
+    def _aborted(self, payload: _Payload) -> None:
+        self._close()
+        self._settle_error()
+        if payload.reason != "review_ended":
+            self._interrupt("", payload.reason or "")
+
+    def _interrupt(self, text: str, reason: str) -> None:
+        """An interrupt is told by an event and by a text to the model, in either order."""
+        self._close()
+        if self.drafts and self.drafts[-1].notice == "interrupt":
+            self.drafts[-1].texts = self.drafts[-1].texts or [text]
+            return
+        self._note("interrupt", reason)
+        self._add("context", "harness", text, "interrupt")
+        self.aborted_key = self.prompt_key
+
+    def _rolled_back(self, payload: _Payload) -> None:
+        self._note("rewind", f"{payload.num_turns or 0} turns")
+
+    def _compacted(self, payload: _Payload) -> None:
+        """A compaction is told by a line, an item and an event, with nothing of the model in between."""
+        self._close()
+        if not self.is_compacting:
+            self._note("compaction")
+        self.is_compacting = True
+
+    def _failed(self, payload: _Payload) -> None:
+        self.error = payload.message or (payload.error.message if payload.error else None) or "error"
+        self._note("api_error", self.error[:500])
+
+    def _settle_error(self) -> None:
+        """An error that nothing of the model followed has ended its turn."""
+        if self.error is not None:
+            self._close()
+            self._add("assistant", "harness", self.error, "api_error")
+            self.error = None
+
+    def _subagent(self, payload: _Payload) -> None:
+        thread = payload.agent_thread_id or payload.new_thread_id
+        self._note("subagent", " ".join(filter(None, (thread, payload.kind or payload.status))))
+
+    # the whole
+
+    def _id(self) -> str:
+        return (self.meta.id if self.meta else None) or self.source.name
+
+    def session(self) -> Session:
+        self._close()
+        self._settle_error()
+        self._leave_out_copied()
+        drafts = [draft for draft in self.drafts if not draft.is_repeat]
+        place = {id(draft): ordinal for ordinal, draft in enumerate(drafts)}
+        meta = self.meta or _Payload()
+        is_fork = meta.forked_from_id is not None or self.has_foreign_meta
+        replace = msgspec.structs.replace
+        return Session(
+            agent="codex",
+            source_id=self._id(),
+            messages=tuple(draft.frozen(ordinal, self.source) for ordinal, draft in enumerate(drafts)),
+            parent_source_id=self.spawned_by or meta.forked_from_id or self.source.parent,
+            relation="subagent" if self.is_subagent else "fork" if is_fork else None,
+            title=self.title,
+            cwd=self.cwd,
+            branch=meta.git.branch if meta.git else None,
+            agent_version=meta.cli_version,
+            started=self.started,
+            ended=self.ended,
+            modified=self.source.modified,
+            terminal=self.is_terminal,
+            events=tuple(replace(event, message_ordinal=place.get(id(after))) for event, after in self.events),
+            loose_usage=tuple(self.loose),
+            losses=self.losses.result(),
+        )
+
+
+_Handlers = dict[str, Callable[[_Builder, _Payload], None]]
+
+_LINES: _Handlers = {
+    "session_meta": _Builder._session_meta,
+    "turn_context": _Builder._turn_context,
+    "response_item": _Builder._item,
+    "event_msg": _Builder._event,
+    "compacted": _Builder._compacted,
+    "token_usage_record": _Builder._usage_record,
+    "inter_agent_communication": _Builder._agent_message,
+}
+_ITEMS: _Handlers = {
+    "message": _Builder._message,
+    "agent_message": _Builder._agent_message,
+    "reasoning": _Builder._reasoning,
+    "web_search_call": _Builder._search,
+    **dict.fromkeys(
+        "function_call custom_tool_call local_shell_call tool_search_call tool_call image_generation_call".split(),
+        _Builder._tool_call,
+    ),
+    **dict.fromkeys(
+        "function_call_output custom_tool_call_output local_shell_call_output tool_search_output mcp_tool_call_output "
+        "tool_result function_result".split(),
+        _Builder._output,
+    ),
+    **dict.fromkeys("compaction compaction_summary context_compaction".split(), _Builder._compacted),
+}
+_EVENTS: _Handlers = {
+    "token_count": _Builder._token_count,
+    "user_message": _Builder._user_event,
+    "agent_message": _Builder._shown,
+    "agent_reasoning": _Builder._shown_reasoning,
+    "agent_reasoning_raw_content": _Builder._shown_reasoning,
+    "exec_command_end": _Builder._exec_end,
+    "patch_apply_end": _Builder._patch_end,
+    "mcp_tool_call_end": _Builder._mcp_end,
+    "dynamic_tool_call_response": _Builder._tool_response,
+    "web_search_end": _Builder._search,
+    "item_completed": _Builder._item_completed,
+    "task_started": _Builder._task_started,
+    "turn_started": _Builder._task_started,
+    "task_complete": _Builder._task_complete,
+    "turn_complete": _Builder._task_complete,
+    "turn.completed": _Builder._turn_completed,
+    "turn_aborted": _Builder._aborted,
+    "thread_rolled_back": _Builder._rolled_back,
+    "context_compacted": _Builder._compacted,
+    "error": _Builder._failed,
+    "stream_error": _Builder._failed,
+    "thread_name_updated": _Builder._named,
+    "thread_settings_applied": _Builder._settings,
+    "sub_agent_activity": _Builder._subagent,
+    "collab_agent_spawn_end": _Builder._subagent,
+}
+_COMPLETED: _Handlers = {
+    "commandexecution": _Builder._exec_end,
+    "filechange": _Builder._patch_end,
+    "mcptoolcall": _Builder._mcp_end,
+    "dynamictoolcall": _Builder._tool_response,
+    "contextcompaction": _Builder._compacted,
+    "usermessage": _Builder._user_event,
+}
+_STARTS = frozenset(("task_started", "turn_started"))
+
+# Known, and of no use here: what they tell is told by another line, or is no matter of a report.
+_UNREAD_LINES = frozenset(
+    "world_state inter_agent_communication_metadata retained_context security_risk_score realtime_item".split()
+)
+_UNREAD_ITEMS = frozenset("ghost_snapshot configuration_update additional_tools compaction_trigger other".split())
+_UNREAD_EVENTS = frozenset(
+    "account/rateLimits/updated codex/event/raw_item warning guardian_warning deprecation_notice background_event "
+    "agent_reasoning_section_break session_configured thread_goal_updated entered_review_mode exited_review_mode "
+    "mcp_tool_call_begin exec_command_begin exec_command_output_delta terminal_interaction patch_apply_begin "
+    "patch_apply_updated web_search_begin image_generation_begin image_generation_end view_image_tool_call turn_diff "
+    "plan_update plan_delta item_started hook_started hook_completed mcp_startup_update mcp_startup_complete "
+    "exec_approval_request apply_patch_approval_request request_permissions request_user_input elicitation_request "
+    "guardian_assessment dynamic_tool_call_request collab_agent_spawn_begin collab_agent_interaction_begin "
+    "collab_agent_interaction_end collab_waiting_begin collab_waiting_end collab_close_begin collab_close_end "
+    "collab_resume_begin collab_resume_end model_reroute model_verification raw_response_item undo_started "
+    "undo_completed injected_message shutdown_complete safety_buffering turn_moderation_metadata".split()
+)
+
+
+def parse(lines: Iterable[Record], source: Source) -> list[Session]:
+    builder = _Builder(source)
+    is_empty = True
+    for record in lines:
+        builder.add(record)
+        is_empty = False
+    return [] if is_empty else [builder.session()]
+
+
+def sniff(sample: Sample) -> bool:
+    return any(_is_codex(value) for value in sample.values)
+
+
+def _is_codex(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    kind = value.get("type")
+    if isinstance(value.get("payload"), dict):
+        is_line = isinstance(kind, str) and (kind in _LINES or kind in _UNREAD_LINES)
+        return kind == "session_meta" or (is_line and "timestamp" in value)
+    # The first rollouts (mid 2025): a header without a type, then items, with marks of state in between.
+    return value.get("record_type") == "state" or (kind is None and {"id", "timestamp", "instructions"} <= value.keys())
+
+
+PARSER = Parser(
+    agent="codex",
+    title="Codex",
+    homes=(
+        Home(".codex/sessions", "**/*.jsonl", "CODEX_HOME"),
+        Home(".codex/archived_sessions", "**/*.jsonl", "CODEX_HOME"),
+    ),
+    sniff=sniff,
+    parse=parse,
+)

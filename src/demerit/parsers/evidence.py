@@ -154,18 +154,21 @@ def category_of(name: str) -> Category:
     return "mcp" if name.startswith("mcp__") else "other"
 
 
-_PATH_KEYS = ("file_path", "path", "filePath", "notebook_path", "absolute_path", "filename", "file")
+_PATH_KEYS = frozenset(("file_path", "path", "filePath", "notebook_path", "absolute_path", "filename", "file"))
+_PATHS_KEYS = frozenset(("paths", "file_paths", "files"))
 
 
 def paths_in(arguments: Any) -> tuple[str, ...]:
     """The files that a tool's decoded arguments name, each once; those of a patch text come from `patch_paths`."""
     if not isinstance(arguments, dict):
         return ()
-    found = [arguments[key] for key in _PATH_KEYS if isinstance(arguments.get(key), str)]
-    for key in ("paths", "file_paths", "files"):
-        if isinstance(arguments.get(key), list):
-            found += [item for item in arguments[key] if isinstance(item, str)]
-    return tuple(dict.fromkeys(path for path in found if path))
+    found = []
+    for key, value in arguments.items():
+        if key in _PATH_KEYS and isinstance(value, str) and value:
+            found.append(value)
+        elif key in _PATHS_KEYS and isinstance(value, list):
+            found += [item for item in value if isinstance(item, str) and item]
+    return tuple(dict.fromkeys(found)) if len(found) > 1 else tuple(found)
 
 
 _PATCH_HEADER = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import cache
 from hashlib import blake2b
 from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
@@ -46,6 +47,8 @@ class Source(NamedTuple):
     """How much of each large body to keep."""
     text_bytes: int = TEXT_BYTES
     """How much of an answer's text to keep. Human prompts are always whole."""
+    bodies: bool = True
+    """Whether to keep the heads, places and digests of large bodies; a report needs none."""
 
 
 class Home(NamedTuple):
@@ -125,17 +128,17 @@ class LineDecoder(Generic[S]):
             return [self._decoder.decode(record.data)]
         except BAD_CONTENT:
             found = []
-            for value in salvage(record, losses):
-                if isinstance(value, dict):
-                    found.append(lenient(value, self._shape, losses, record.offset))
-                else:
-                    losses.add("not_an_object", record.offset)
-            return found
+        for value in salvage(record, losses):
+            if isinstance(value, dict):
+                found.append(lenient(value, self._shape, losses, record.offset))
+            else:
+                losses.add("not_an_object", record.offset)
+        return found
 
 
-def _small_int(digits: str) -> int | None:
+def _small_int(digits: str) -> int | float:
     # No count, time or id needs more; int() of millions of digits is quadratic, or refused.
-    return int(digits) if len(digits) < 20 else None
+    return int(digits) if len(digits) < 20 else float("inf")
 
 
 _STDLIB = json.JSONDecoder(strict=False, parse_int=_small_int, parse_constant=lambda _: None)
@@ -154,6 +157,8 @@ def salvage(record: Record, losses: Losses) -> list[Any]:
         while at < len(text):
             value, at = _STDLIB.raw_decode(text, at)
             values.append(_without_surrogates(value))
+            if values[-1] != value:
+                losses.add("lone_surrogate", record.offset)
             while at < len(text) and text[at] in _BLANK:
                 at += 1
     except BAD_CONTENT:
@@ -176,10 +181,13 @@ def _without_surrogates(value: Any) -> Any:
     return value
 
 
+_fields = cache(msgspec.structs.fields)  # it evaluates annotations: slow
+
+
 def lenient(value: dict[str, Any], shape: type[S], losses: Losses, offset: int | None) -> S:
     """`value` as `shape`; each field that does not fit keeps its default and counts as `wrong_type`."""
     fitting: dict[str, Any] = {}
-    for field in msgspec.structs.fields(shape):
+    for field in _fields(shape):
         if field.encode_name in value:
             try:
                 fitting[field.name] = _convert(value[field.encode_name], field.type, losses, offset)
@@ -218,10 +226,12 @@ def parse_time(value: object, losses: Losses, offset: int | None = None) -> date
     try:
         if isinstance(value, str):
             found = datetime.fromisoformat(value)
+            if found.tzinfo is UTC:
+                return found
             if found.tzinfo is None:
                 losses.add("time_without_zone", offset)
                 return found.replace(tzinfo=UTC)
-            return found if found.tzinfo is UTC else found.astimezone(UTC)
+            return found.astimezone(UTC)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return datetime.fromtimestamp(value / 1000 if abs(value) > 1e11 else value, UTC)
     except (ValueError, OverflowError, OSError):
@@ -251,14 +261,26 @@ def input_hash(value: Any) -> str | None:
         return digest(repr(value).encode("utf-8", "replace"))
 
 
-def text_body(text: str, source: Source, offset: int | None = None) -> Body:
-    """A body whose text is in hand: `bytes` and `digest` are over its UTF-8 form."""
+def utf8_length(text: str) -> int:
+    """Length of `text` in UTF-8 bytes."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def text_body(text: str, source: Source, offset: int | None = None) -> Body | None:
+    """A body whose text is in hand: `bytes` and `digest` are over its UTF-8 form. None when none are kept."""
+    if not source.bodies:
+        return None
     data = text.encode("utf-8", "surrogatepass")
     return Body(text[: source.head_chars], len(data), digest(data), offset)
 
 
-def raw_body(raw: msgspec.Raw, record: Record, source: Source) -> Body:
-    """A body left in its record: `bytes`, `digest` and `offset` are those of the JSON value there."""
+def raw_body(raw: msgspec.Raw, record: Record, source: Source) -> Body | None:
+    """A body left in its record: `bytes`, `digest` and `offset` are those of the JSON value there.
+
+    None when the field holds nothing, or no bodies are kept.
+    """
+    if not source.bodies or not is_given(raw):
+        return None
     data = bytes(raw)
     at = record.data.find(data) if record.offset is not None else -1
     offset = record.offset + at if record.offset is not None and at >= 0 else None

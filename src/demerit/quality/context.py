@@ -49,7 +49,7 @@ class ContextHealthFolder:
         self._resets = 0
 
     def add(self, tokens: int) -> None:
-        """Count one turn: uncached input, cache reads and cache writes, output left out; in transcript order."""
+        """Count the next turn in transcript order: uncached input, cache reads and cache writes."""
         if self._prev is not None and is_context_reset(self._prev, tokens):
             self._resets += 1
         self._peak = max(self._peak, tokens)

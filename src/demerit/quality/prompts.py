@@ -92,7 +92,8 @@ _UNSPACED_LETTERS = (
     "\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46"  # Thai
     "\u0e81-\u0eb0\u0eb2\u0eb3\u0ebd-\u0ec6\u0edc-\u0edf"  # Lao
     "\u1780-\u17b3\u17d7\u17dc"  # Khmer
-    "\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e"  # Burmese
+    "\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070"  # Burmese
+    "\u1075-\u1081\u108e"
     "\ua9e0-\ua9e4\ua9e6-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa76\uaa7a\uaa7e\uaa7f"
 )
 _UNSPACED_SIGNS = (
@@ -117,10 +118,13 @@ def _is_short(prompt: str) -> bool:
 
 
 def _one_of(words: str) -> str:
-    """A pattern of the words, escaped; it looks at the first letter before it tries them one by one."""
+    """A pattern of the words, escaped; it looks at two letters before it tries the words one by one."""
     listed = words.split()
-    letters = "".join(sorted({word[0] for word in listed}))
-    return f"(?=[{letters}])(?:{'|'.join(map(re.escape, listed))})"
+    firsts = "".join(sorted({word[0] for word in listed}))
+    seconds = "".join(sorted({word[1] for word in listed if len(word) > 1}))
+    letters = "".join(word for word in listed if len(word) == 1)
+    single = rf"|[{letters}]\b" if letters else ""
+    return f"(?=[{firsts}][{seconds}]{single})(?:{'|'.join(map(re.escape, listed))})"
 
 
 _ASCII_ANY_CASE = re.ASCII | re.IGNORECASE
@@ -167,9 +171,7 @@ _GREETINGS = """
 
 # Many words a match keeps the loop below short; a bound on them keeps what the engine remembers small.
 # Only the list is ASCII (`a`): the white space between words is Unicode's.
-_GREETING_WORDS = re.compile(
-    rf"\s*+(?:[.,!?;:]*+(?ai:{_one_of(_GREETINGS)})[.,!?;:]*+(?:\s++|\Z)){{1,256}}"
-)
+_GREETING_WORDS = re.compile(rf"\s*+(?:[.,!?;:]*+(?ai:{_one_of(_GREETINGS)})[.,!?;:]*+(?:\s++|\Z)){{1,256}}")
 
 
 def _is_bare_greeting(prompt: str) -> bool:
