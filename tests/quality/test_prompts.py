@@ -175,8 +175,8 @@ VERBS = (
     " rewrite extend adjust tweak"
 )
 EXTENSIONS = (
-    "go ts tsx js jsx mjs cjs py rs rb java kt kts c cc cpp cxx h hpp hxx cs php swift scala clj ex exs sh bash"
-    " zsh sql css scss sass less html htm xml yml yaml toml ini cfg md rst txt proto graphql vue svelte"
+    "go ts tsx js jsx mjs cjs py rs rb java kt kts c cc cpp cxx h hpp hxx cs php swift scala clj ex exs sh"
+    " bash zsh sql css scss sass less html htm xml yml yaml toml ini cfg md rst txt proto graphql vue svelte"
 )
 FILE_NAMES = (
     "dockerfile makefile rakefile gemfile procfile jenkinsfile vagrantfile justfile go.mod go.sum cargo.lock"

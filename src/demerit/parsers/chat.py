@@ -16,8 +16,27 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from demerit.model import Author, Body, CallStatus, Event, Message, Notice, Role, Session, ToolCall, Usage
-from demerit.parsers.evidence import Judgement, by_exit_code, category_of, patch_paths, paths_in, starts_with_any
+from demerit.model import (
+    Author,
+    Body,
+    CallStatus,
+    Event,
+    Message,
+    Notice,
+    Role,
+    Session,
+    ThinkingKind,
+    ToolCall,
+    Usage,
+)
+from demerit.parsers.evidence import (
+    Judgement,
+    by_exit_code,
+    category_of,
+    patch_paths,
+    paths_in,
+    starts_with_any,
+)
 from demerit.parsers.records import (
     BAD_CONTENT,
     NOTHING,
@@ -42,11 +61,30 @@ from demerit.parsers.records import (
 _ROLES = frozenset(("system", "developer", "user", "assistant", "tool", "function"))
 # What other agents' lines, blocks and files have, and message lists have not.
 _FOREIGN_KEYS = frozenset(
-    ("message", "messageId", "parts", "tool_results", "sessionId", "parentUuid", "schema_version", "ts", "say")
+    (
+        "message",
+        "messageId",
+        "parts",
+        "tool_results",
+        "sessionId",
+        "parentUuid",
+        "schema_version",
+        "ts",
+        "say",
+    )
 )
 _FOREIGN_BLOCKS = ("tool-call", "tool-result", "toolCall", "toolResult", "toolUse")
 _FOREIGN_BODY_KEYS = frozenset(
-    ("info", "history", "trajectory", "trajectory_format", "sessionId", "producer", "context_window", "traceId")
+    (
+        "info",
+        "history",
+        "trajectory",
+        "trajectory_format",
+        "sessionId",
+        "producer",
+        "context_window",
+        "traceId",
+    )
 )
 _SNIFFED = 20  # entries of a list
 
@@ -267,13 +305,6 @@ _ERROR_TEXTS = (
     (CallStatus.DECLINED, "Claude requested permissions to"),
     (CallStatus.DECLINED, "This command requires approval"),
 )
-_STATUS_WORDS = {
-    "error": CallStatus.FAILED,
-    "failed": CallStatus.FAILED,
-    "failure": CallStatus.FAILED,
-    "ok": CallStatus.OK,
-    "success": CallStatus.OK,
-}
 _PENDING = Judgement(CallStatus.PENDING, "no result in the log")
 _NO_STATUS = Judgement(CallStatus.UNKNOWN, "no status in the log")
 
@@ -314,12 +345,12 @@ def _plain(value: object) -> Any:
 
 
 def _encoded(value: object) -> bytes | None:
-    """`value` as JSON; None when it has no such form. What the caller's objects raise is no concern of ours."""
+    """`value` as JSON; None when it has no such form. Whatever the caller's objects raise goes no further."""
     try:
         return msgspec.json.encode(value, enc_hook=_plain)
     except Exception:
         try:
-            # Takes what msgspec does not: halves of surrogate pairs, and keys that are no text, by leaving them out.
+            # Takes what msgspec does not: halves of surrogate pairs, and (by leaving them out) keys of odd types.
             return json.dumps(value, default=_plain, skipkeys=True).encode()
         except Exception:
             return None
@@ -377,16 +408,12 @@ def _arguments(raw: msgspec.Raw) -> tuple[Any, bool]:
 # --- building a session -----------------------------------------------------------------------------------
 
 
-class _Call(msgspec.Struct):
+class _Open(msgspec.Struct):
     """A call whose result may still come."""
 
-    name: str
-    call_id: str | None
-    body: Body | None = None
-    hash: str | None = None
-    paths: tuple[str, ...] = ()
+    call: ToolCall  # as it is without a result
     command: str | None = None
-    problem: str | None = None
+    problem: str | None = None  # what is broken about it, whatever its result
     answered: bool = False
     verdict: Judgement | None = None
     result: Body | None = None
@@ -394,7 +421,7 @@ class _Call(msgspec.Struct):
     @property
     def key(self) -> tuple[str | None, str, str | None]:
         """Equal for copies of one call."""
-        return self.call_id, self.name, self.hash
+        return self.call.call_id, self.call.name, self.call.input_hash
 
 
 class _Turn(msgspec.Struct):
@@ -409,15 +436,15 @@ class _Turn(msgspec.Struct):
     model: str | None = None
     usage: Usage | None = None
     stop_reason: str | None = None
-    calls: list[_Call] = []
+    calls: list[_Open] = []
     thinking: list[Body] = []
-    signature_bytes: int = 0
-    ciphertext_bytes: int = 0
-    thought_bytes: int = 0
+    thinking_bytes: dict[ThinkingKind, int] = {}
 
-    def think(self, text: str, body: Body) -> None:
-        self.thinking.append(body)
-        self.thought_bytes += len(text.encode("utf-8", "surrogatepass"))
+    def think(self, kind: ThinkingKind, size: int, body: Body | None) -> None:
+        if size:
+            self.thinking_bytes[kind] = self.thinking_bytes.get(kind, 0) + size
+        if body is not None:
+            self.thinking.append(body)
 
 
 class _Builder:
@@ -431,14 +458,13 @@ class _Builder:
         self.tools: frozenset[str] | None = None
         self.turns: list[_Turn] = []
         self.events: list[Event] = []
-        self.times: tuple[datetime, datetime] | None = None
+        self.times: list[datetime] = []
         self.response: _Turn | None = None  # what the next item of the Responses API belongs to
         # By id: the last turn that called with it, and those calls of its that have no result. Some models
         # count ids anew in every turn, so a result belongs to the last turn with its id.
-        self.waiting: dict[str, tuple[_Turn, deque[_Call]]] = {}
-        self.known: dict[str, _Call] = {}
-        self.answers: dict[tuple[str | None, str, str | None], _Call] = {}
-        self.latest: list[_Call] = []  # the calls of the last turn that made any
+        self.waiting: dict[str, tuple[_Turn, deque[_Open]]] = {}
+        self.latest: deque[_Open] = deque()  # the calls without a result of the last turn that called
+        self.answers: dict[tuple[str | None, str, str | None], _Open] = {}
         self.has_flags = False  # some result carries `is_error`
 
     def add(self, record: Record) -> None:
@@ -518,50 +544,47 @@ class _Builder:
 
     def _system(self, content: msgspec.Raw, record: Record, at: datetime | None) -> None:
         texts = [block.text for block, _ in self._blocks(content, record) if block.text]
-        self._open(_Turn("system", "harness", at, texts))
+        self._begin(_Turn("system", "harness", at, texts))
 
     def _user(self, content: msgspec.Raw, record: Record, at: datetime | None) -> None:
         typed: list[str] = []
         injected: list[str] = []
         notice: Notice | None = None
-        has_image = has_media = has_results = False
+        has_image = has_results = False
         for block, place in self._blocks(content, record):
             if block.type == "tool_result":
                 has_results = True
                 self._block_result(block, place)
             elif block.type in _TEXT:
-                text, said, by_harness = _origin(block.text or "")
-                (injected if by_harness else typed).append(text)
+                text, said, is_injected = _origin(block.text or "")
+                (injected if is_injected else typed).append(text)
                 notice = notice or said
-            elif block.type in _IMAGES:
+            elif block.type in _ATTACHED:
                 has_image = True
-            elif block.type in _MEDIA:
-                has_media = True
             else:
                 self.losses.add("unknown_type", place.offset)
         if notice is not None:
             self._event("interrupt" if notice == "interrupt" else "compaction", at, len(self.turns) - 1)
-        if has_image or has_media or any(text and not text.isspace() for text in typed):
-            self._open(_Turn("user", "human", at, typed, has_image))
+        if has_image or any(text and not text.isspace() for text in typed):
+            self._begin(_Turn("user", "human", at, typed, has_image))
         elif injected:
-            self._open(_Turn("context", "harness", at, injected, notice=notice))
+            self._begin(_Turn("context", "harness", at, injected, notice=notice))
         elif not has_results:
-            self._open(_Turn("user", "human", at, typed))
+            self._begin(_Turn("user", "human", at, typed))
 
     def _assistant(self, entry: _Entry, record: Record, at: datetime | None) -> None:
         turn = _Turn("assistant", "agent", at, model=entry.model or self.model)
-        # OpenAI's Responses API puts a response into several items. One of Anthropic's is whole and says more.
+        # The Responses API puts a response into several items; a response of Anthropic's is whole.
         is_item = entry.type == "message" and not (entry.model or entry.usage or entry.stop_reason)
-        turn = self._response(turn) if is_item else self._open(turn)
+        turn = self._respond(turn) if is_item else self._begin(turn)
         for raw in (entry.reasoning_content, entry.reasoning, entry.thinking):
-            if not turn.thinking and (thought := _string(raw)):
-                turn.think(thought, raw_body(raw, record, self.source))
+            if not turn.thinking_bytes and (thought := _string(raw)):
+                turn.think("text", utf8_length(thought), raw_body(raw, record, self.source))
         texts = [entry.refusal] if entry.refusal else []
         for block, place in self._blocks(entry.content, record):
             self._assistant_block(turn, block, place, texts)
         text = self._without_thought(turn, "\n".join(texts))
-        if text:
-            turn.texts.append(text)
+        turn.texts += [text] if text else []
         if starts_with_any(text, _SUMMARIES):
             turn.role, turn.author, turn.notice = "context", "harness", "compaction_summary"
             self._event("compaction", at, len(self.turns) - 2)
@@ -577,17 +600,16 @@ class _Builder:
         if kind in _TEXT:
             texts.append(block.text or block.refusal or "")
         elif kind in ("thinking", "redacted_thinking"):
+            text = _string(block.thinking) or ""
             sealed = block.signature or _string(block.data) or ""
-            turn.signature_bytes += len(sealed)
-            if text := _string(block.thinking):
-                turn.think(text, raw_body(block.thinking, place, self.source))
-            elif is_given(block.data):
-                turn.thinking.append(raw_body(block.data, place, self.source))
+            kept = raw_body(block.thinking if text else block.data, place, self.source)
+            turn.think("text", utf8_length(text), kept)
+            turn.think("signature", len(sealed), None)
         elif kind.endswith("tool_use"):  # those of the server are in no list of ours
             self._call(turn, block.name, block.id, block.input, place, is_listed=kind == "tool_use")
         elif kind.endswith("tool_result"):
             self._block_result(block, place)
-        elif kind not in _IMAGES and kind not in _MEDIA:
+        elif kind not in _ATTACHED:
             self.losses.add("unknown_type", place.offset)
 
     def _without_thought(self, turn: _Turn, text: str) -> str:
@@ -597,99 +619,96 @@ class _Builder:
         if opening is None or close < 0:  # without the closing mark all of the answer would vanish
             return text
         if thought := text[opening.end() : close].strip():
-            turn.think(thought, text_body(thought, self.source))
+            turn.think("text", utf8_length(thought), text_body(thought, self.source))
         return text[close + len(opening[1]) + 3 :].lstrip()
 
     # items of the Responses API
 
-    def _response(self, turn: _Turn) -> _Turn:
-        """The turn that an item of a response belongs to: `turn` when it begins one."""
-        if self.response is None:
-            self.response = self._open(turn)
-            self.response = turn
+    def _respond(self, turn: _Turn) -> _Turn:
+        """The turn that an item of a response belongs to: `turn`, when it is the first."""
+        self.response = self.response or self._begin(turn)
         return self.response
 
     def _item(self, entry: _Entry, kind: str, record: Record, at: datetime | None) -> None:
         if kind.endswith("_call_output"):
             # The status of such an item says that the item is whole, not how the call went.
-            self._answer(entry.call_id, None, entry.output, record, lambda call: _NO_STATUS)
+            self._answer(entry.call_id, None, entry.output, record, lambda _: _NO_STATUS)
             return
         if kind != "reasoning" and not kind.endswith("_call"):
             self.losses.add("unknown_type", record.offset)
             return
-        turn = self._response(_Turn("assistant", "agent", at, model=self.model))
+        turn = self._respond(_Turn("assistant", "agent", at, model=self.model))
         if kind == "reasoning":
             raw = entry.content if bytes(entry.summary) in (b"[]", b"null") else entry.summary
-            turn.ciphertext_bytes += len(entry.encrypted_content or "")
-            if text := json_head(bytes(raw), len(bytes(raw))):
-                turn.think(text, raw_body(raw, record, self.source))
-        elif kind == "function_call":
-            self._call(turn, entry.name, entry.call_id, entry.arguments, record)
-        elif kind == "custom_tool_call":
-            self._call(turn, entry.name, entry.call_id, entry.input, record, is_text=True)
+            text = json_head(bytes(raw), len(bytes(raw)))
+            turn.think("text", utf8_length(text), raw_body(raw, record, self.source))
+            turn.think("ciphertext", len(entry.encrypted_content or ""), None)
+        elif kind in ("function_call", "custom_tool_call"):
+            is_text = kind == "custom_tool_call"
+            raw = entry.input if is_text else entry.arguments
+            self._call(turn, entry.name, entry.call_id, raw, record, is_text=is_text)
         else:
             raw = entry.action if is_given(entry.action) else entry.arguments
-            call = self._call(
-                turn, entry.name or kind, entry.call_id, raw, record, is_text=True, is_listed=False
-            )
-            if call.call_id is None:  # the server ran it, and there will be no other answer
-                words = {**_STATUS_WORDS, "completed": CallStatus.OK}
-                status = CallStatus.FAILED if is_given(entry.error) else words.get(entry.status or "")
-                evidence = "error field" if is_given(entry.error) else f"status {entry.status}"
-                call.verdict = Judgement(status, evidence) if status else _NO_STATUS
+            name = entry.name or kind
+            made = self._call(turn, name, entry.call_id, raw, record, is_text=True, is_listed=False)
+            if entry.call_id is None:  # the server ran it, and nothing else will tell how it went
+                made.verdict = _by_fields(entry, "completed")
 
     # calls and results
 
-    def _tool_call(self, turn: _Turn, call: _ToolCall, record: Record) -> None:
-        if call.custom is not None:
-            self._call(turn, call.custom.name, call.id, call.custom.input, record, is_text=True)
-        elif call.function is not None:
-            self._call(turn, call.function.name, call.id, call.function.arguments, record)
-        elif call.name:
-            raw = call.arguments if is_given(call.arguments) else call.args
-            self._call(turn, call.name, call.id, raw, record)
-        else:
+    def _tool_call(self, turn: _Turn, call: _Function, record: Record) -> None:
+        made = call.function or call.custom or call
+        if made is call and not call.name:
             self.losses.add("unknown_call", record.offset)
+            return
+        is_text = call.custom is not None
+        raw = next((raw for raw in (made.arguments, made.args, made.input) if is_given(raw)), NOTHING)
+        self._call(turn, made.name, call.id, raw, record, is_text=is_text)
 
     def _call(
-        self,
-        turn: _Turn,
-        name: str | None,
-        call_id: _Id,
-        raw: msgspec.Raw,
-        record: Record,
-        *,
-        is_text: bool = False,
-        is_listed: bool = True,
-    ) -> _Call:
+        self, turn: _Turn, name: str | None, call_id: _Id, raw: msgspec.Raw, record: Record, *,
+        is_text: bool = False, is_listed: bool = True,
+    ) -> _Open:  # fmt: skip
         """A new call of `turn`. is_text: any input will do; is_listed: the request has to name the tool."""
-        call = _Call(name or "", None if call_id in (None, "") else str(call_id))
-        if is_given(raw):
-            value, fits = _arguments(raw)
-            if is_text:
-                value, fits = _string(raw) or value, True
-            call.problem = None if fits else "arguments are no JSON object"
-            call.body = raw_body(raw, record, self.source)
-            call.hash = input_hash(value)
-            call.paths = paths_in(value)
-            fields = value if isinstance(value, dict) else {"patch": value}
-            command = fields.get("command", fields.get("cmd"))
-            call.command = command if isinstance(command, str) else None
-            if category_of(call.name) == "edit" and not call.paths:
-                texts = [text for text in fields.values() if isinstance(text, str)]
-                call.paths = patch_paths("\n".join(texts))
-        if not call.name:
-            call.problem = "no tool name"
-        elif is_listed and self.tools is not None and call.name not in self.tools:
-            call.problem = "no tool of this name in the request"
-        turn.calls.append(call)
-        self.latest = turn.calls
-        if call.call_id is not None:
-            self.known[call.call_id] = call
-            if call.call_id not in self.waiting or self.waiting[call.call_id][0] is not turn:
-                self.waiting[call.call_id] = turn, deque()
-            self.waiting[call.call_id][1].append(call)
-        return call
+        value, fits = _arguments(raw) if is_given(raw) else (None, True)
+        fields = value if isinstance(value, dict) else {"input": _string(raw)}
+        category = category_of(name or "")
+        paths = paths_in(fields)
+        if category == "edit" and not paths:
+            paths = patch_paths("\n".join(text for text in fields.values() if isinstance(text, str)))
+        command = fields.get("command", fields.get("cmd"))
+        identity = None if call_id in (None, "") else str(call_id)
+        made = _Open(
+            ToolCall(
+                message_ordinal=0,
+                index=len(turn.calls),
+                name=name or "",
+                category=category,
+                status=CallStatus.PENDING,
+                evidence="no result in the log",
+                call_id=identity,
+                input=raw_body(raw, record, self.source),
+                input_hash=input_hash(value),
+                file_paths=paths,
+                at=turn.at,
+            ),
+            command if isinstance(command, str) else None,
+        )
+        if not name:
+            made.problem = "no tool name"
+        elif is_listed and self.tools is not None and name not in self.tools:
+            made.problem = "no tool of this name in the request"
+        elif not fits and not is_text:
+            made.problem = "arguments are no JSON object"
+        if not turn.calls:
+            self.latest = deque()
+        turn.calls.append(made)
+        self.latest.append(made)
+        if identity is not None:
+            if identity not in self.waiting or self.waiting[identity][0] is not turn:
+                self.waiting[identity] = turn, deque()
+            self.waiting[identity][1].append(made)
+        return made
 
     def _answer(
         self,
@@ -697,67 +716,46 @@ class _Builder:
         name: str | None,
         raw: msgspec.Raw,
         record: Record,
-        judge: Callable[[_Call], Judgement | None],
+        judge: Callable[[_Open], Judgement | None],
     ) -> None:
-        """Gives a result to its call. Without an id it answers the first open call of the last turn that called."""
+        """Gives a result to its call; one without an id to the first open call of that name."""
         self.response = None
-        known = self.known.get(str(call_id))
+        is_known = str(call_id) in self.waiting
         if call_id in (None, ""):
-            fitting = [call for call in self.latest if not call.answered and name in (None, "", call.name)]
+            queue = self.latest
+            fitting = (made for made in queue if not made.answered and name in (None, "", made.call.name))
         else:
-            queue = self.waiting[str(call_id)][1] if known else deque()
-            while queue and queue[0].answered:
-                queue.popleft()
-            fitting = list(queue)[:1]
-        body = raw_body(raw, record, self.source) if is_given(raw) else None
-        if not fitting:
-            if known is None:
-                self.losses.add("orphan_result", record.offset)
-            elif _differ(known.result, body):  # a replay repeats the same
-                self.losses.add("repeated_result", record.offset)
+            queue = self.waiting[str(call_id)][1] if is_known else deque()
+            fitting = (made for made in queue if not made.answered)
+        made = next(fitting, None)
+        while queue and (queue[0].answered or queue[0] is made):
+            queue.popleft()
+        if made is None:  # of two results of one call, as in a replay, the first stands
+            self.losses.add("repeated_result" if is_known else "orphan_result", record.offset)
             return
-        call = fitting[0]
-        call.answered, call.result, call.verdict = True, body, judge(call)
-        self.answers[call.key] = call
+        made.answered = True
+        made.result = raw_body(raw, record, self.source)
+        made.verdict = judge(made)
+        self.answers[made.key] = made
 
     def _tool_message(self, entry: _Entry, record: Record) -> None:
-        def judge(call: _Call) -> Judgement:
+        def judge(made: _Open) -> Judgement:
             code = entry.exit_code if entry.exit_code is not None else entry.exitCode
-            if code is not None:
-                return by_exit_code(call.command, code, json_head(bytes(entry.content), 2048), "exit_code")
-            if entry.is_error is not None:
-                return _by_flag("is_error", entry.is_error)
-            status = _STATUS_WORDS.get((entry.status or "").lower())
-            if status is not None:
-                return Judgement(status, f"status {entry.status}")
-            error = bytes(entry.error)
-            if error in (b"true", b"false"):
-                return _by_flag("error", error == b"true")
-            empty = error in (b"null", b'""', b"{}", b"[]")
-            return _NO_STATUS if empty else Judgement(CallStatus.FAILED, "error field")
+            if code is None:
+                return _by_fields(entry)
+            return by_exit_code(made.command, code, json_head(bytes(entry.content), 2048), "exit_code")
 
         self._answer(entry.tool_call_id, entry.name, entry.content, record, judge)
 
     def _block_result(self, block: _Block, record: Record) -> None:
-        is_plain = block.type in ("tool_result", "mcp_tool_result")
-        self.has_flags |= is_plain and block.is_error is not None
-
-        def judge(call: _Call) -> Judgement | None:
-            if not is_plain:
-                return _by_server(block)
-            if not block.is_error:
-                return None if block.is_error is None else _by_flag("is_error", False)
-            text = json_head(bytes(block.content), 400)
-            for status, opening in _ERROR_TEXTS:
-                if text.startswith(opening):
-                    return Judgement(status, f"text: {opening}")
-            return _by_flag("is_error", True)
-
-        self._answer(block.tool_use_id, None, block.content, record, judge)
+        is_own = block.type in ("tool_result", "mcp_tool_result")
+        self.has_flags |= is_own and block.is_error is not None
+        verdict = _by_block(block) if is_own else _by_server(block)
+        self._answer(block.tool_use_id, None, block.content, record, lambda _: verdict)
 
     # the rest
 
-    def _open(self, turn: _Turn) -> _Turn:
+    def _begin(self, turn: _Turn) -> _Turn:
         self.response = None
         self.turns.append(turn)
         return turn
@@ -767,21 +765,17 @@ class _Builder:
 
     def _time(self, entry: _Entry, record: Record) -> datetime | None:
         values = (entry.timestamp, entry.created_at, entry.created)
-        value = next((value for value in values if value is not None), None)
-        found = parse_time(value, self.losses, record.offset)
-        if found is not None:
-            first, last = self.times or (found, found)
-            self.times = min(first, found), max(last, found)
+        found = parse_time(next((v for v in values if v is not None), None), self.losses, record.offset)
+        self.times += [found] if found else []
         return found
 
     def session(self, source_id: str) -> Session:
-        started, ended = self.times or (None, None)
         return Session(
             agent=PARSER.agent,
             source_id=source_id,
             messages=tuple(self._message(ordinal, turn) for ordinal, turn in enumerate(self.turns)),
-            started=started,
-            ended=ended,
+            started=min(self.times, default=None),
+            ended=max(self.times, default=None),
             modified=self.source.modified,
             events=tuple(self.events),
             losses=self.losses.result(),
@@ -789,25 +783,23 @@ class _Builder:
 
     def _message(self, ordinal: int, turn: _Turn) -> Message:
         text = "\n".join(turn.texts)
-        data = text.encode("utf-8", "surrogatepass")
-        is_whole = turn.role == "user" or len(data) <= self.source.text_bytes
-        kind: Literal["signature", "ciphertext", "text"] | None = None
-        if turn.signature_bytes:
-            kind, size = "signature", turn.signature_bytes
-        elif turn.ciphertext_bytes:
-            kind, size = "ciphertext", turn.ciphertext_bytes
+        if turn.role != "user" and len(text) > self.source.text_bytes // 4:
+            cut = text.encode("utf-8", "surrogatepass")[: self.source.text_bytes].decode("utf-8", "ignore")
         else:
-            kind, size = ("text" if turn.thought_bytes else None), turn.thought_bytes
+            cut = text
+        # Where the reasoning is sealed, its text is a summary at most.
+        kinds: tuple[ThinkingKind, ...] = ("signature", "ciphertext", "text")
+        kind = next((kind for kind in kinds if kind in turn.thinking_bytes), None)
         return Message(
             ordinal=ordinal,
             role=turn.role,
             author=turn.author,
-            text=text if is_whole else data[: self.source.text_bytes].decode("utf-8", "ignore"),
-            text_bytes=len(data),
+            text=cut,
+            text_bytes=utf8_length(text),
             has_image=turn.has_image,
-            calls=tuple(self._tool(call, ordinal, index, turn.at) for index, call in enumerate(turn.calls)),
+            calls=tuple(self._settled(made, ordinal) for made in turn.calls),
             thinking=tuple(turn.thinking),
-            thinking_bytes=size,
+            thinking_bytes=turn.thinking_bytes[kind] if kind else 0,
             thinking_kind=kind,
             model=turn.model,
             at=turn.at,
@@ -816,34 +808,58 @@ class _Builder:
             notice=turn.notice,
         )
 
-    def _tool(self, call: _Call, ordinal: int, index: int, at: datetime | None) -> ToolCall:
+    def _settled(self, made: _Open, ordinal: int) -> ToolCall:
         # A copy of a call has that call's result.
-        answer = call if call.answered or call.call_id is None else self.answers.get(call.key, call)
-        verdict = answer.verdict or _PENDING
-        if call.problem is not None:
-            verdict = Judgement(CallStatus.INVALID, call.problem)
-        elif answer.answered and answer.verdict is None:
+        answer = made if made.answered or made.call.call_id is None else self.answers.get(made.key, made)
+        verdict = answer.verdict
+        if made.problem is not None:
+            verdict = Judgement(CallStatus.INVALID, made.problem)
+        elif verdict is None and answer.answered:
             absent = Judgement(CallStatus.OK, "no is_error, where other results carry it")
             verdict = absent if self.has_flags else _NO_STATUS
-        return ToolCall(
+        status, evidence, exit_code = verdict or _PENDING
+        return msgspec.structs.replace(
+            made.call,
             message_ordinal=ordinal,
-            index=index,
-            name=call.name,
-            category=category_of(call.name),
-            status=verdict.status,
-            evidence=verdict.evidence,
-            call_id=call.call_id,
-            input=call.body,
-            input_hash=call.hash,
-            file_paths=call.paths,
-            exit_code=verdict.exit_code,
+            status=status,
+            evidence=evidence,
+            exit_code=exit_code,
             result=answer.result,
-            at=at,
         )
+
+
+# --- how a call went --------------------------------------------------------------------------------------
 
 
 def _by_flag(name: str, is_error: bool) -> Judgement:
     return Judgement(CallStatus.FAILED if is_error else CallStatus.OK, f"{name} {str(is_error).lower()}")
+
+
+def _by_fields(entry: _Entry, *good: str) -> Judgement:
+    """By the fields that some dialects put beside a result. good: further status words that mean success."""
+    if entry.is_error is not None:
+        return _by_flag("is_error", entry.is_error)
+    word = (entry.status or "").lower()
+    if word in ("ok", "success", *good):
+        return Judgement(CallStatus.OK, f"status {word}")
+    if word in ("error", "failed", "failure"):
+        return Judgement(CallStatus.FAILED, f"status {word}")
+    error = bytes(entry.error)
+    if error in (b"true", b"false"):
+        return _by_flag("error", error == b"true")
+    is_empty = error in (b"null", b'""', b"{}", b"[]")
+    return _NO_STATUS if is_empty else Judgement(CallStatus.FAILED, "error field")
+
+
+def _by_block(block: _Block) -> Judgement | None:
+    """By the flag of Anthropic's result block; None when it has none."""
+    if not block.is_error:
+        return None if block.is_error is None else _by_flag("is_error", False)
+    text = json_head(bytes(block.content), 400)
+    for status, opening in _ERROR_TEXTS:
+        if text.startswith(opening):
+            return Judgement(status, f"text: {opening}")
+    return _by_flag("is_error", True)
 
 
 class _ServerResult(msgspec.Struct):
@@ -853,7 +869,7 @@ class _ServerResult(msgspec.Struct):
 
 
 def _by_server(block: _Block) -> Judgement:
-    """How a call went that the model's server ran: an error is a content of its own type."""
+    """How a call went that the model's server ran: an error is a content of a type of its own."""
     try:
         found = msgspec.json.decode(block.content, type=_ServerResult)
     except BAD_CONTENT:  # a list of what was found
@@ -865,35 +881,30 @@ def _by_server(block: _Block) -> Judgement:
     return Judgement(CallStatus.OK, f"{block.type} without an error")
 
 
-def _differ(one: Body | None, other: Body | None) -> bool:
-    return (one.digest if one else None) != (other.digest if other else None)
-
-
 def _usage(usage: _Usage | None, key: _Id) -> Usage | None:
-    """Usage in our classes. OpenAI counts cached tokens as part of the input, Anthropic beside it."""
+    """Usage in our classes. OpenAI counts cached tokens within the input, Anthropic beside it."""
     if usage is None:
         return None
-    is_chat = usage.prompt_tokens is not None or usage.completion_tokens is not None
     sent, made = usage.input_tokens, usage.output_tokens
     into, out = usage.input_tokens_details, usage.output_tokens_details
+    is_chat = sent is None and made is None
     if is_chat:
         sent, made = usage.prompt_tokens, usage.completion_tokens
         into, out = usage.prompt_tokens_details, usage.completion_tokens_details
     if sent is None and made is None:
         return None
     sent, made = sent or 0, made or 0
-    details = into or _Details()
-    created = usage.cache_creation or _CacheCreation()
+    details, created = into or _Details(), usage.cache_creation or _CacheCreation()
     read = details.cached_tokens or usage.cache_read_input_tokens or 0
     hour = created.ephemeral_1h_input_tokens or 0
     written = details.cache_write_tokens or usage.cache_creation_input_tokens or 0
     written = max(written, hour + (created.ephemeral_5m_input_tokens or 0))
+    reasoning = out.reasoning_tokens if out else None
+    if reasoning and usage.total_tokens == sent + made + reasoning:
+        made += reasoning  # the total tells that this server counts reasoning beside the output
     if is_chat or into is not None:
         sent = max(0, sent - read - written)
-    reasoning = out.reasoning_tokens if out else None
-    if reasoning and usage.total_tokens == (usage.prompt_tokens or 0) + made + reasoning:
-        made += reasoning  # the total shows that this server counts reasoning beside the output
-    return Usage(sent, read, written - hour, hour, made, reasoning, str(key) if key not in (None, "") else None)
+    return Usage(sent, read, written - hour, hour, made, reasoning, None if key in (None, "") else str(key))
 
 
 # --- entrance ---------------------------------------------------------------------------------------------
@@ -902,7 +913,7 @@ _LIST = re.compile(rb"[\s\x00\xef\xbb\xbf]*\[")
 
 
 def parse(records: Iterable[Record], source: Source) -> list[Session]:
-    """The conversations in a source: each list and each body is one, lines of single messages are one together."""
+    """The conversations of a source: each list, each body, and each run of lines with single messages."""
     found: list[_Builder] = []
     spare = Losses()  # of the next conversation
     open_list: _Builder | None = None
@@ -934,7 +945,7 @@ def parse(records: Iterable[Record], source: Source) -> list[Session]:
 
 
 def parse_messages(messages: Iterable[object], source: Source) -> Session:
-    """The session that a list in memory is. The list is only read; an entry that is no object counts as lost."""
+    """The session that a list in memory is. It is only read; an entry that is no object counts as a loss."""
     builder = _Builder(source, Losses())
     for message in messages:
         data = _encoded(message)

@@ -17,25 +17,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from demerit.model import Author, Body, CallStatus, Category, Event, Message, Notice, Role, Session, ToolCall, Usage
-from demerit.parsers.evidence import Judgement, by_exit_code, category_of, patch_paths, paths_in, starts_with_any
-from demerit.parsers.records import (
-    BAD_CONTENT,
-    NOTHING,
-    Home,
-    LineDecoder,
-    Losses,
-    Parser,
-    Record,
-    Sample,
-    Source,
-    input_hash,
-    is_given,
-    json_head,
-    parse_time,
-    raw_body,
-    text_body,
-    utf8_length,
-)
+from demerit.parsers import evidence, records
+from demerit.parsers.evidence import Judgement
+from demerit.parsers.records import NOTHING, BAD_CONTENT, Home, LineDecoder, Losses, Parser, Record, Sample, Source
 
 # --- the lines, as far as they are used -------------------------------------------------------------------
 
@@ -336,7 +320,7 @@ class _Call:
     def by_exit(self, code: int, output: str, source: str) -> Judgement:
         if code == 130 and self.breaks:
             return Judgement(CallStatus.OK, f"{source} 130 after ^C", code)
-        return by_exit_code(self.command, code, output, source)
+        return evidence.by_exit_code(self.command, code, output, source)
 
     def frozen(self, ordinal: int, index: int) -> ToolCall:
         status, evidence, code = self.judgement
@@ -377,12 +361,12 @@ class _Draft:
 
     def frozen(self, ordinal: int, source: Source) -> Message:
         text = "\n".join(self.texts or self.shown)
-        size = utf8_length(text)
+        size = records.utf8_length(text)
         if size > source.text_bytes and not (self.role == "user" and self.author == "human"):
             text = text.encode("utf-8", "replace")[: source.text_bytes].decode("utf-8", "ignore")
         if not (self.ciphertext_bytes or self.reasoning_bytes):
-            self.thinking += [text_body(shown, source) for shown in self.shown_reasoning]
-            self.reasoning_bytes = sum(map(utf8_length, self.shown_reasoning))
+            self.thinking += [records.text_body(shown, source) for shown in self.shown_reasoning]
+            self.reasoning_bytes = sum(map(records.utf8_length, self.shown_reasoning))
         thought = self.ciphertext_bytes or self.reasoning_bytes
         return Message(
             ordinal=ordinal,
@@ -497,7 +481,7 @@ class _Builder:
         self._dispatch(_EVENTS, _UNREAD_EVENTS, payload.type, payload)
 
     def _time(self, value: object) -> None:
-        at = parse_time(value, self.losses, self.record.offset)
+        at = records.parse_time(value, self.losses, self.record.offset)
         if at is None:
             return
         if self.is_copy and self.gap is None and self.at is not None and at - self.at > _BURST:
@@ -519,7 +503,7 @@ class _Builder:
         self.meta = payload
         self.cwd = payload.cwd
         self._read_source(payload)
-        created = parse_time(payload.timestamp, self.losses, self.record.offset)
+        created = records.parse_time(payload.timestamp, self.losses, self.record.offset)
         self.created_ms = _uuid7_ms(payload.id) or (int(created.timestamp() * 1000) if created else None)
         start = payload.subagent_history_start_ordinal
         if start is not None:
@@ -627,19 +611,19 @@ class _Builder:
         lists = bytes(payload.images) + bytes(payload.local_images)
         has_image = any("image" in (part.type or "").lower() for part in parts) or b'"' in lists
         texts = [text for text in texts if not _IMAGE_TAG.match(text)]
-        injected = "\n".join(text for text in texts if starts_with_any(text, _CONTEXT))
-        typed = "\n".join(text for text in texts if not starts_with_any(text, _CONTEXT))
+        injected = "\n".join(text for text in texts if evidence.starts_with_any(text, _CONTEXT))
+        typed = "\n".join(text for text in texts if not evidence.starts_with_any(text, _CONTEXT))
         if "<turn_aborted>" in injected:
             self._interrupt(injected, "")
         elif injected:
             self._add("context", "harness", injected)
-        if starts_with_any(typed, _SUMMARY):
+        if evidence.starts_with_any(typed, _SUMMARY):
             self._add("context", "harness", typed, "compaction_summary")
         elif typed or has_image or not injected:
             self._prompt(typed, has_image, told_by)
 
     def _prompt(self, text: str, has_image: bool, told_by: str) -> None:
-        if starts_with_any(text, _WRAPPERS) and _REQUEST in text:
+        if evidence.starts_with_any(text, _WRAPPERS) and _REQUEST in text:
             text = text.split(_REQUEST, 1)[1].strip()
         key = "".join(text.split())
         for draft in reversed(self.drafts[-8:]):
@@ -668,14 +652,14 @@ class _Builder:
     def _reasoning(self, payload: _Payload) -> None:
         draft = self._model_item()
         for text in (*_texts(payload.summary), *_texts(payload.content)):
-            draft.thinking.append(text_body(text, self.source))
-            draft.reasoning_bytes += utf8_length(text)
+            draft.thinking.append(records.text_body(text, self.source))
+            draft.reasoning_bytes += records.utf8_length(text)
         cipher = payload.encrypted_content
-        if is_given(cipher) and _first_byte(cipher) != b'"':
+        if records.is_given(cipher) and _first_byte(cipher) != b'"':
             self.losses.add("wrong_type", self.record.offset)
         elif len(cipher) - 2 >= _LEAST_CIPHERTEXT:
             draft.ciphertext_bytes += len(cipher) - 2
-            draft.thinking.append(raw_body(cipher, self.record, self.source))
+            draft.thinking.append(records.raw_body(cipher, self.record, self.source))
 
     def _shown(self, payload: _Payload) -> None:
         text = payload.message or ""
@@ -757,7 +741,7 @@ class _Builder:
 
     def _value(self, raw: msgspec.Raw, is_json: bool = True) -> Any:
         """The decoded input of a call; a text in it is decoded again where it should be JSON."""
-        if not is_given(raw):
+        if not records.is_given(raw):
             return None
         try:
             value = msgspec.json.decode(raw)
@@ -776,11 +760,11 @@ class _Builder:
 
     def _call(self, name: str, call_id: str | None, raw: msgspec.Raw, is_json: bool = True) -> _Call:
         value = self._value(raw, is_json)
-        call = _Call(name, call_id, self.at, "shell" if name == "exec" else category_of(name), _command(value))
+        call = _Call(name, call_id, self.at, "shell" if name == "exec" else evidence.category_of(name), _command(value))
         if value is not None:
-            call.input, call.input_hash = raw_body(raw, self.record, self.source), input_hash(value)
+            call.input, call.input_hash = records.raw_body(raw, self.record, self.source), records.input_hash(value)
         patch = _patch(value, call.command)
-        call.paths = patch_paths(patch) if patch is not None else paths_in(value)
+        call.paths = evidence.patch_paths(patch) if patch is not None else evidence.paths_in(value)
         if patch is not None and call.paths:
             call.category = "edit"
         if isinstance(value, dict):
@@ -799,7 +783,7 @@ class _Builder:
             self.processes[call.polls].breaks = True
 
     def _tool_call(self, payload: _Payload) -> None:
-        raw = next((raw for raw in (payload.arguments, payload.input, payload.action) if is_given(raw)), NOTHING)
+        raw = next((raw for raw in (payload.arguments, payload.input, payload.action) if records.is_given(raw)), NOTHING)
         name = "local_shell" if payload.type == "local_shell_call" else _tool_name(payload)
         draft = self._model_item()
         call = self._call(name, payload.call_id or payload.id, raw, payload.type != "custom_tool_call")
@@ -824,7 +808,7 @@ class _Builder:
     # results
 
     def _output(self, payload: _Payload) -> None:
-        raw = next((raw for raw in (payload.output, payload.tools, payload.result) if is_given(raw)), NOTHING)
+        raw = next((raw for raw in (payload.output, payload.tools, payload.result) if records.is_given(raw)), NOTHING)
         if self.response is not None:
             self.response.is_answered = True
         calls = self._answered_by(payload)
@@ -833,7 +817,7 @@ class _Builder:
         elif _first_byte(raw) not in b'"{[':
             self.losses.add("wrong_type", self.record.offset)
         else:
-            body = raw_body(raw, self.record, self.source)
+            body = records.raw_body(raw, self.record, self.source)
             if payload.type == "tool_search_output":
                 rank, judgement = _LOGGED, _by_status(payload.status, "item")
             else:
@@ -853,7 +837,7 @@ class _Builder:
     def _judge(self, call: _Call, raw: msgspec.Raw) -> tuple[int, Judgement]:
         if _first_byte(raw) == b"{":
             return self._by_object(call, raw)
-        head = json_head(bytes(raw), _HEAD_CHARS)
+        head = records.json_head(bytes(raw), _HEAD_CHARS)
         if head.startswith("{") and call.category in ("shell", "edit"):
             # Up to 0.50 a shell's output was JSON in a text.
             try:
@@ -880,7 +864,7 @@ class _Builder:
         for found in _outcomes.decode(Record(bytes(raw), None), self.losses):
             code = found.metadata.exit_code if found.metadata else found.exitCode
             if code is not None:
-                return _LOGGED, call.by_exit(code, json_head(bytes(raw), _HEAD_CHARS), "exit code")
+                return _LOGGED, call.by_exit(code, records.json_head(bytes(raw), _HEAD_CHARS), "exit code")
             if found.success is not None:
                 return _LOGGED, _by_flag(found.success, "success")
             if found.isError is not None:
@@ -943,15 +927,15 @@ class _Builder:
     def _mcp_end(self, payload: _Payload) -> None:
         asked = payload.invocation or payload
         for call in self._ended(f"mcp__{asked.server}__{asked.tool}", payload, asked.arguments):
-            call.result = call.result or raw_body(payload.result, self.record, self.source)
+            call.result = call.result or records.raw_body(payload.result, self.record, self.source)
             call.settle(_EVENT, self._mcp_outcome(payload))
 
     def _mcp_outcome(self, payload: _Payload) -> Judgement:
         source = payload.type or "event"
         refusal = payload.error.message if payload.error else None
         for result in _outcomes.decode(Record(bytes(payload.result), None), self.losses):
-            if is_given(result.Err):
-                refusal = json_head(bytes(result.Err), _HEAD_CHARS)
+            if records.is_given(result.Err):
+                refusal = records.json_head(bytes(result.Err), _HEAD_CHARS)
             elif result.Ok is not None or result.isError is not None:
                 is_error = result.isError or (result.Ok is not None and result.Ok.isError)
                 return _by_flag(not is_error, f"{source} not isError")

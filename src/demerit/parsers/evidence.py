@@ -78,7 +78,7 @@ def split_commands(command: str) -> list[tuple[str, str]]:
 def program(simple: str) -> str:
     """The program that a simple command runs, without its path, assignments before it and `sudo`."""
     for word in simple.split():
-        if re.match(r"[A-Za-z_]\w*=", word) or word in ("sudo", "time", "command", "exec", "!", "if", "while", "then"):
+        if re.match(r"[A-Za-z_]\w*=", word) or word in ("sudo", "time", "exec", "!", "if", "while", "then"):
             continue
         return word.rsplit("/", 1)[-1].strip("(){}")
     return ""
