@@ -14,10 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from tests.parsers.claude_lines import Line, assistant, call, result, user
 
 from demerit.parsers.records import Source
 from demerit.sources import Unreadable, agent_logs, find_logs, read_sessions, read_stream
-from tests.parsers.claude_lines import Line, assistant, call, result, user
 
 LINES: list[Line] = [user("go"), assistant(call("t", command="ls")), result("t"), assistant("done")]
 TEXT = "".join(json.dumps(line) + "\n" for line in LINES)
@@ -199,7 +199,10 @@ def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
 def test_globs_match(tmp_path: Path) -> None:
     log(tmp_path, "a/x.jsonl")
     log(tmp_path, "a/deep/y.jsonl")
-    assert names(list(find_logs([str(tmp_path / "**" / "*.jsonl")], [])), tmp_path) == ["a/deep/y.jsonl", "a/x.jsonl"]
+    assert names(list(find_logs([str(tmp_path / "**" / "*.jsonl")], [])), tmp_path) == [
+        "a/deep/y.jsonl",
+        "a/x.jsonl",
+    ]
 
 
 def test_a_file_whose_name_looks_like_a_glob_is_taken_as_it_is(tmp_path: Path) -> None:

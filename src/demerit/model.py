@@ -35,9 +35,7 @@ Role = Literal["user", "assistant", "system", "context"]
 Author = Literal["human", "agent", "harness"]
 """Who wrote a message. A sub-agent's opening prompt has role `user` and author `agent`."""
 
-Category = Literal[
-    "read", "search", "edit", "write", "shell", "web", "agent", "plan", "question", "mcp", "other"
-]
+Category = Literal["read", "search", "edit", "write", "shell", "web", "agent", "plan", "question", "mcp", "other"]
 """What kind of work a tool does. `edit` and `write` change the files that the call names."""
 
 
@@ -76,7 +74,7 @@ class Body(msgspec.Struct, frozen=True):
     digest: str
     """Sixteen hex digits over those bytes: equal digests mean equal bodies."""
     offset: int | None = None
-    """Byte offset of the JSON value in its source; None when it has none (another tool's database, a list in memory)."""
+    """Byte offset of the JSON value in its source; None where it has none (a database, a list in memory)."""
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -98,12 +96,7 @@ class Usage(msgspec.Struct, frozen=True):
     @property
     def context_tokens(self) -> int:
         """Size of the prompt that was sent: uncached input, cache reads and cache writes."""
-        return (
-            self.input_tokens
-            + self.cache_read_tokens
-            + self.cache_write_5m_tokens
-            + self.cache_write_1h_tokens
-        )
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_5m_tokens + self.cache_write_1h_tokens
 
     @property
     def is_empty(self) -> bool:
@@ -175,7 +168,7 @@ class Message(msgspec.Struct, frozen=True):
             self.notice is None
             and self.author != "harness"
             and (self.role == "user" or self.role == "assistant")
-            and (self.has_image or bool(self.text) and not self.text.isspace())
+            and (self.has_image or (bool(self.text) and not self.text.isspace()))
         )
 
 

@@ -1,4 +1,4 @@
-"""Report cards as JSON and as Markdown, and the words and the cleaning that they share with the terminal.
+"""Report cards as JSON and as Markdown, and the words and the cleaning that the terminal shares with them.
 
 Transcripts are hostile: they hold escape codes that rename a window, letters that turn text around, and
 markup that would run in a page. `clean` takes from a text whatever a terminal would obey, `escaped` whatever
@@ -7,23 +7,23 @@ Markdown or GitHub would; only JSON carries texts as they are, and encodes them.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC
+from typing import Any
 
 import msgspec
 
 from demerit.model import CallStatus
 from demerit.quality.report import BreakdownLine, CallRef, Hygiene, Report, UsageTotals
-from demerit.quality.score import penalties
 from demerit.quality.summary import Summary
 
 SCHEMA = "demerit.report/1"
 """Raised when a key goes or changes its meaning; a new key keeps it."""
 
 
-class Failure(NamedTuple):
+class Failure(msgspec.Struct, frozen=True):
     """A path that gave no session, and why."""
 
     path: str
@@ -35,22 +35,20 @@ class Failure(NamedTuple):
 _SHOWN_CHARS = 2000
 """More than any place shows: a title of megabytes is cut before it is looked at."""
 
-# Whole control sequences: of strings (window titles, links, images) and of cursor and colour. Each pattern
-# stops at whatever begins the next one, so that no text is looked at twice.
-_STRING_SEQUENCE = re.compile(
-    r"(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x90\x98\x9c-\x9f]*+(?:\x07|\x1b\\|\x9c)"
-)
+# Whole control sequences, in 7 and in 8 bits: those that hold a text of their own (window titles, links,
+# images), and those of cursor and colour. A text stops where another sequence begins, so that many unclosed
+# ones cost no more than one.
+_STRING_SEQUENCE = re.compile(r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f]*+(?:\x07|\x1b\\|\x9c)")
 _CONTROL_SEQUENCE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*+[ -/]*+[@-~]|\x1b[ -/]*+[0-Z\\^-~]")
-# Unicode's format characters, for what they do to their neighbours: they turn text around, join, or hide.
+# Unicode's format characters: they turn the text around them, join it, or hide in it.
 _INVISIBLE = (
     "\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e007f"
 )
-_SPACE = re.compile(r"[\s\x1c-\x1f\x85\u2028\u2029]")
+_SPACE = re.compile(r"\s")  # the separators of lines, paragraphs and records too
 _DROPPED = re.compile(f"[\x00-\x1f\x7f-\x9f{_INVISIBLE}]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_NOT_PLAIN = re.compile(f"[\x7f-\x9f\u2028\u2029{_INVISIBLE}]")
 
 
 def clean(text: str) -> str:
@@ -66,15 +64,15 @@ def clean(text: str) -> str:
     return _SURROGATE.sub("\ufffd", _DROPPED.sub("", _SPACE.sub(" ", text)))
 
 
-_ACTIVE = re.compile(r"[\\`*_{}\[\]()<>#&|~$@!]|:(?=//)|(?<=[wW]{3})\.")
-_ENTITIES = {
+_ACTIVE = re.compile(r"[\\`*_\[\]<>#&|~$@]|:(?=//)|(?<=[wW]{3})\.")
+_INERT = {
     "<": "&lt;",
     ">": "&gt;",
     "&": "&amp;",
-    # A backslash does not protect these in every cell of a table, nor from what GitHub makes of the page.
+    # In a table's cell a backslash does not always keep these what they are.
     "|": "&#124;",
     "`": "&#96;",
-    # A zero-width space keeps a name from being called, an issue from being linked, an address from being one.
+    # A zero-width space after it keeps a name from being called, an issue or an address from being linked.
     "@": "@&#8203;",
     "#": "#&#8203;",
     ":": ":&#8203;",
@@ -84,7 +82,7 @@ _ENTITIES = {
 
 def escaped(text: str) -> str:
     """`text` cleaned, for the middle of a line of GitHub's Markdown: nothing in it is markup any more."""
-    return _ACTIVE.sub(lambda found: _ENTITIES.get(found[0], "\\" + found[0]), clean(text))
+    return _ACTIVE.sub(lambda found: _INERT.get(found[0], "\\" + found[0]), clean(text))
 
 
 # --- words ------------------------------------------------------------------------------------------------
@@ -94,24 +92,22 @@ _ENDINGS = {
     "api_error": "ended on an API error",
     "children_failed": "sub-agents failed",
 }
-_UNSCORED_ENDINGS = {"tool_failures", "tool_retries", "edit_churn", "longest_failure_streak"}
+_RELATIONS = {"subagent": "sub-agent of", "fork": "fork of", "continuation": "continues"}
+_STATUSES = [status.value for status in CallStatus]
+_SCORED = {"tool_failures", "tool_retries", "edit_churn", "longest_failure_streak"}
 
 
 def count(n: int, thing: str) -> str:
-    """`1 call`, `2 calls`, `1,000 retries`."""
-    if n == 1:
-        return f"1 {thing}"
-    return f"{n:,} {thing[:-1] + 'ies' if thing.endswith('y') else thing + 's'}"
+    """`1 call`, `2 calls`, `1,000 calls`."""
+    return f"{n:,} {thing}{'' if n == 1 else 's'}"
 
 
 def tokens(n: int) -> str:
-    """A number of tokens in three digits or so: `950`, `12.3k`, `1.25M`."""
-    if n < 1000:
-        return str(n)
-    for unit, size in (("k", 10**3), ("M", 10**6), ("G", 10**9)):
+    """A number of tokens in three digits: `950`, `12.3k`, `1.25M`."""
+    for unit, size in (("", 1), ("k", 10**3), ("M", 10**6)):
         if n < 999.5 * size:
             return f"{n / size:.3g}{unit}"
-    return f"{n / 10**9:,.0f}G"
+    return f"{n / 10**9:,.3g}G" if n < 10**12 else f"{n // 10**9:,}G"
 
 
 def title(report: Report) -> str:
@@ -121,44 +117,42 @@ def title(report: Report) -> str:
 
 def duration(report: Report) -> str:
     """How long the session went on; empty where the log has no times."""
-    if "duration" in report.basis or report.started_at is None:
+    if report.started_at is None or report.ended_at is None:
         return ""
     minutes = report.duration_minutes
     if minutes < 1:
         return f"{round(minutes * 60)} s"
     hours, rest = divmod(round(minutes), 60)
-    days, hours_left = divmod(hours, 24)
-    if days > 2:
-        return f"{days} d {hours_left} h"
+    if hours > 48:
+        return f"{hours // 24} d {hours % 24} h"
     return f"{hours} h {rest} min" if hours else f"{rest} min"
 
 
 def ending(name: str) -> str:
     """An ending in words."""
-    return _ENDINGS.get(name, name.replace("_", " "))
+    return _ENDINGS.get(name) or clean(name).replace("_", " ")
 
 
 def relation(report: Report) -> str:
     """What the session is to another one; empty for a session of its own."""
     if report.relation is None:
         return ""
-    what = {"subagent": "sub-agent of", "fork": "fork of", "continuation": "continues"}
     parent = clean(report.parent_session_id or "another session")
-    return f"{what.get(report.relation, report.relation)} {parent[:8] if len(parent) == 36 else parent[:24]}"
+    # Of a UUID the beginning tells enough.
+    return f"{_RELATIONS.get(report.relation, report.relation)} {parent[:8] if len(parent) == 36 else parent[:24]}"
 
 
-def statuses(found: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Calls by status, in the order of `CallStatus`."""
-    order = [status.value for status in CallStatus]
-    return sorted(found.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order))
+def models(report: Report) -> str:
+    """The first two models, and how many more there were."""
+    shown = [clean(model) for model in report.models[:2]]
+    return ", ".join(shown) + (f" and {len(report.models) - 2} more" if len(report.models) > 2 else "")
 
 
 def arithmetic(report: Report) -> tuple[str, str]:
-    """The score as it came about, and the score: `100 - 9 - 10 =` and `81 B`."""
+    """The score as it came about, and the score itself: `100 - 9 - 10 =` and `81 B`."""
     points = [line.points for line in report.breakdown]
     terms = " ".join(["100", *(f"- {lost}" for lost in points), "="])
-    result = f"{report.score} {report.grade}"
-    return terms, f"{result} (never below 0)" if sum(points) > 100 else result
+    return terms, f"{report.score} {report.grade}{', never below 0' if sum(points) > 100 else ''}"
 
 
 def why_unscored(report: Report) -> str:
@@ -166,29 +160,32 @@ def why_unscored(report: Report) -> str:
     if not report.messages:
         return "there is no message in it"
     if report.facts.idle_long_enough:
-        return "how it ended cannot be told, and nothing in it counts against it"
+        return "its log does not tell how it ended, and nothing in it counts against it"
     return "it may still be going on (--ended says that it is not)"
 
 
-def hygiene(found: Hygiene) -> list[str]:
-    """What fired among the prompts; nothing when nothing did."""
-    shown = [
-        f"{n} {what}"
-        for n, what in (
-            (found.short, "under four words"),
-            (found.duplicate, "repeated word for word" if found.duplicate == 1 else "repeat another word for word"),
-            (found.no_code_context, "ask for a change and name no file or code"),
-        )
-        if n
-    ]
-    if found.unstructured_start:
-        shown.append("the first says little")
-    return [f"of {count(found.prompts, 'prompt')}", *shown] if shown else []
+def lost(report: Report) -> str:
+    """What the points went on, in one clause: `9 for 3 tool failures, 10 for failure streak`."""
+    return ", ".join(f"{line.points} for {clean(line.label)}" for line in report.breakdown)
 
 
-def losses(found: Mapping[str, int]) -> list[str]:
-    """What was not understood, by kind."""
-    return [f"{n:,} {clean(kind).replace('_', ' ')}" for kind, n in found.items()]
+def total_of(line: BreakdownLine) -> int:
+    """How many calls a line of the breakdown is about: its list may have been cut, its label was not."""
+    first = line.label.partition(" ")[0]
+    return max(len(line.calls), int(first) if first.isdecimal() else 0)
+
+
+def shared_reason(line: BreakdownLine) -> str:
+    """The reason that all calls of a line have, where it is more than their status: it is then said once."""
+    reasons = {call.why for call in line.calls if call.call is not None}
+    only = reasons.pop() if len(reasons) == 1 else ""
+    return clean(only) if " " in only else ""
+
+
+def reason(call: CallRef, shared: str) -> str:
+    """Why a call is named, and what shows it; without the reason that it shares with the others."""
+    why = clean(call.why)
+    return ", ".join(part for part in ("" if why == shared else why, clean(call.evidence)) if part)
 
 
 def unmeasured(report: Report) -> str:
@@ -196,12 +193,72 @@ def unmeasured(report: Report) -> str:
     if not report.basis:
         return ""
     names = ", ".join(clean(name).replace("_", " ") for name in report.basis)
-    less = "; the score rests on less" if _UNSCORED_ENDINGS.intersection(report.basis) else ""
-    return f"not measured: {names}{less}"
+    return f"not measured: {names}{'; the score rests on less' if _SCORED.intersection(report.basis) else ''}"
 
 
-def usage(found: UsageTotals | None) -> list[str]:
-    """Tokens by class; nothing when the log has none."""
+def facts(report: Report) -> list[tuple[str, list[str]]]:
+    """What else is known of a session, in rows of a label and its items; a row without items is left out."""
+    calls = _statuses(report.statuses)
+    if report.failures_per_100_calls is not None:
+        calls.append(f"{report.failures_per_100_calls:g} failures per 100 calls")
+    rows = [
+        ("calls", calls),
+        ("context", _context(report)),
+        ("thinking", _thinking(report)),
+        ("tokens", _usage(report.usage)),
+        ("events", [count(n, _event(kind)) for kind, n in report.events.items()]),
+        ("prompts", _hygiene(report.hygiene)),
+        ("unread", _losses(report.losses)),
+    ]
+    return [(label, items) for label, items in rows if items]
+
+
+def overall(summary: Summary) -> list[tuple[str, list[str]]]:
+    """What many sessions say together, in rows as `facts` has them."""
+    rows = [
+        ("grades", [f"{grade} {n}" for grade, n in summary.grades.items()]),
+        ("outcomes", [f"{n:,} {name}" for name, n in summary.outcomes.items() if n]),
+        ("endings", [f"{n:,} {ending(name)}" for name, n in summary.endings.items()]),
+        ("calls", _statuses(summary.statuses)),
+        ("failing", [f"{clean(t.tool)} {t.failures:,} of {t.calls:,}" for t in summary.worst_tools[:5]]),
+        (
+            "costliest",
+            [
+                f"{signal.signal.replace('_', ' ')} {signal.points:,} in {count(signal.sessions, 'session')}"
+                for signal in summary.costly_signals
+            ],
+        ),
+        ("tokens", _usage(summary.usage)),
+        ("agents", [f"{clean(name)} {n:,}" for name, n in summary.agents.items()]),
+        ("unread", _losses(summary.losses)),
+    ]
+    return [(label, items) for label, items in rows if items]
+
+
+def _statuses(found: Mapping[str, int]) -> list[str]:
+    known = sorted(found, key=lambda name: _STATUSES.index(name) if name in _STATUSES else len(_STATUSES))
+    return [f"{found[name]:,} {name}" for name in known if found[name]]
+
+
+def _context(report: Report) -> list[str]:
+    if report.context is None:
+        return []
+    shed = f", shed {count(report.context.resets, 'time')}" if report.context.resets else ""
+    return [f"peak {tokens(report.context.peak_tokens)} tokens{shed}"]
+
+
+def _thinking(report: Report) -> list[str]:
+    found = report.thinking
+    if found is None or not found.thinking_turns:
+        return []
+    return [
+        f"{found.band}, in {found.thinking_turns:,} of {count(found.assistant_turns, 'turn')}",
+        f"hardest tenth about {tokens(found.tail_tokens)} tokens",
+        f"peak {tokens(found.peak_tokens)}",
+    ]
+
+
+def _usage(found: UsageTotals | None) -> list[str]:
     if found is None:
         return []
     shown = [f"{tokens(found.input_tokens)} in"]
@@ -216,32 +273,157 @@ def usage(found: UsageTotals | None) -> list[str]:
     return shown
 
 
-def context(report: Report) -> list[str]:
-    """How full the context got, and how often it was shed; nothing when not measured."""
-    if report.context is None:
-        return []
-    shown = [f"peak {tokens(report.context.peak_tokens)} tokens"]
-    return [*shown, f"shed {count(report.context.resets, 'time')}"] if report.context.resets else shown
-
-
-def thinking(report: Report) -> list[str]:
-    """How much the model thought; nothing when not measured, or when it did not."""
-    found = report.thinking
-    if found is None or not found.thinking_turns:
-        return []
-    return [
-        f"{found.band}, in {found.thinking_turns} of {count(found.assistant_turns, 'turn')}",
-        f"hardest tenth about {tokens(found.tail_tokens)} tokens",
-        f"peak {tokens(found.peak_tokens)}",
+def _hygiene(found: Hygiene) -> list[str]:
+    shown = [
+        f"{n} {what}"
+        for n, what in (
+            (found.short, "under four words"),
+            (found.duplicate, "said before, word for word"),
+            (found.no_code_context, "asking for a change and naming no file or code"),
+        )
+        if n
     ]
+    if found.unstructured_start:
+        shown.append("the first says little")
+    return [f"of {found.prompts}: {shown[0]}", *shown[1:]] if shown else []
 
 
-def lost(report: Report) -> str:
-    """What the points went on, in one clause: `9 for 3 tool failures, 10 for failure streak`."""
-    return ", ".join(f"{line.points} for {clean(line.label)}" for line in report.breakdown)
+def _event(kind: str) -> str:
+    return clean(kind).replace("api_", "API ").replace("_", " ")
 
 
-def total_of(line: BreakdownLine) -> int:
-    """How many calls a line of the breakdown is about: its list may have been cut, its label was not."""
-    first = line.label.partition(" ")[0]
-    return max(len(line.calls), int(first) if first.isdecimal() else 0)
+def _losses(found: Mapping[str, int]) -> list[str]:
+    return [f"{clean(kind).replace('_', ' ')} ({n:,})" for kind, n in found.items()]
+
+
+# --- JSON -------------------------------------------------------------------------------------------------
+
+# JSON leaves these as they are, and a terminal that the document is printed on would obey them.
+_BARE = re.compile(f"[\x80-\x9f\u2028\u2029{_INVISIBLE}]")
+
+
+def document(reports: Sequence[Report], summary: Summary, failures: Sequence[Failure]) -> bytes:
+    """The one JSON object of `demerit grade --format json`, in a line; docs/report-json.md has its keys.
+
+    Texts are those of the transcript, with control and invisible characters written as escapes. Half a
+    surrogate pair (a file name can hold one, JSON in UTF-8 cannot) is U+FFFD.
+    """
+    value = {
+        "schema": SCHEMA,
+        "reports": [_as_object(report) for report in reports],
+        "summary": summary,
+        "errors": failures,
+    }
+    try:
+        data = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        data = msgspec.json.encode(_without_surrogates(msgspec.to_builtins(value)))
+    if not data.isascii():
+        data = _BARE.sub(lambda found: json.dumps(found[0])[1:-1], data.decode()).encode()
+    return data.replace(b"\x7f", b"\\u007f")
+
+
+def _as_object(report: Report) -> dict[str, Any]:
+    value = msgspec.structs.asdict(report)
+    if report.thinking is not None:
+        value["thinking"] = report.thinking._asdict()  # a NamedTuple would be an array
+    return value
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_surrogates(item) for item in value]
+    return value
+
+
+# --- Markdown ---------------------------------------------------------------------------------------------
+
+_CALLS_LISTED = 5
+
+
+def markdown(
+    tables: Sequence[tuple[str, Sequence[Report]]],
+    sections: Iterable[Report],
+    summary: Summary,
+    failures: Sequence[Failure],
+) -> str:
+    """A summary, each table under its heading (an empty one gives none), and one section a report."""
+    average = "" if summary.average_score is None else f", average score {summary.average_score:g}"
+    lines = [f"## Report cards: {count(summary.sessions, 'session')}{average}", ""]
+    for heading, reports in tables:
+        lines += [f"### {escaped(heading)}", ""] if heading else []
+        lines += [*_table(reports), ""]
+    if summary.sessions > 1:
+        lines += [f"- {label}: {', '.join(map(escaped, items))}" for label, items in overall(summary)]
+        lines.append("")
+    for report in sections:
+        lines += [*_section(report), ""]
+    if failures:
+        lines += ["### No session in", ""]
+        lines += [f"- {escaped(failure.path)}: {escaped(failure.reason)}" for failure in failures]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _table(reports: Sequence[Report]) -> Iterator[str]:
+    yield "| Grade | Score | Session | Agent | Outcome | When (UTC) | Points lost |"
+    yield "| :-: | --: | --- | --- | --- | --- | --- |"
+    for report in reports:
+        cells = (
+            f"**{report.grade}**" if report.grade else "-",
+            "-" if report.score is None else str(report.score),
+            escaped(title(report)),
+            escaped(report.agent),
+            report.outcome.value,
+            _when(report).removesuffix(" UTC"),
+            escaped(lost(report)),
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+def _section(report: Report) -> Iterator[str]:
+    mark = "Unscored" if report.score is None else f"{report.grade} {report.score}"
+    yield f"### {mark}: {escaped(title(report))}"
+    yield ""
+    about = [
+        relation(report),
+        report.agent,
+        models(report),
+        _when(report),
+        duration(report),
+        report.archetype.value,
+    ]
+    yield ", ".join(escaped(part) for part in about if part) + "  "
+    how = f"**{report.outcome.value}**, {report.confidence.value} confidence"
+    yield f"{how}, {ending(report.ending)}  " if report.ending else f"{how}  "
+    if report.score is None:
+        yield f"unscored: {escaped(why_unscored(report))}"
+    else:
+        terms, result = arithmetic(report)
+        yield f"{terms} **{result}**"
+    yield ""
+    for line in report.breakdown:
+        shared = shared_reason(line)
+        yield f"- **-{line.points}** {escaped(line.label)}{': ' + escaped(shared) if shared else ''}"
+        shown = line.calls[:_CALLS_LISTED]
+        for call in shown:
+            names = ", ".join(escaped(name) for name in (call.tool, call.file) if name)
+            why = escaped(reason(call, shared))
+            yield f"  - message {call.message}{', ' + names if names else ''}{': ' + why if why else ''}"
+        if shown and total_of(line) > len(shown):
+            yield f"  - +{total_of(line) - len(shown)} more"
+    for label, items in facts(report):
+        yield f"- {label}: {', '.join(map(escaped, items))}"
+    if basis := unmeasured(report):
+        yield f"- {escaped(basis)}"
+    for advice in report.advice:
+        yield ""
+        yield f"> {escaped(advice.text)}"
+
+
+def _when(report: Report) -> str:
+    at = report.started_at or report.ended_at
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC") if at else ""

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import msgspec
 
@@ -38,11 +38,14 @@ class Unreadable(Exception):
     """A source gave no session. The message is one plain sentence with the path and what is wrong."""
 
     def __init__(self, path: str, reason: str, known_agent: bool = False) -> None:
-        super().__init__(f"{path}: {reason}")
+        super().__init__(path, reason, known_agent)  # what pickling between processes needs
         self.path = path
         self.reason = reason
         self.known_agent = known_agent
         """It is, or lies among, the logs of an agent that we know: a gate must not pass over it."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
 
 
 def find_logs(names: Iterable[str], skipped: list[Unreadable]) -> Iterator[Path]:

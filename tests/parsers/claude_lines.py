@@ -67,7 +67,12 @@ def call(id: str, name: str = "Bash", /, **arguments: Any) -> Line:
 
 
 def result(
-    id: str, content: Any = "done", is_error: bool | None = None, second: float = 0, detail: Any = None, **fields: Any
+    id: str,
+    content: Any = "done",
+    is_error: bool | None = None,
+    second: float = 0,
+    detail: Any = None,
+    **fields: Any,
 ) -> Line:
     block: Line = {"type": "tool_result", "tool_use_id": id, "content": content}
     if is_error is not None:

@@ -10,10 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from demerit.model import Usage
-from demerit.parsers import claude
-from demerit.parsers.records import Sample, Source
 from tests.parsers.claude_lines import (
     START,
     Line,
@@ -30,6 +26,10 @@ from tests.parsers.claude_lines import (
     user,
 )
 
+from demerit.model import Usage
+from demerit.parsers import claude
+from demerit.parsers.records import Sample, Source
+
 REFUSAL = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, "
     "the new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you how "
@@ -45,7 +45,11 @@ def test_lines_with_one_message_id_are_one_message_and_the_largest_usage_counts(
     """T2: three lines with output 3, 3 and 41 are one request with 41."""
     session = read(
         user("make the cart total round half up"),
-        assistant({"type": "thinking", "thinking": "", "signature": "s" * 400}, id="m1", used=usage(6, 3, 14000, 0, 900)),
+        assistant(
+            {"type": "thinking", "thinking": "", "signature": "s" * 400},
+            id="m1",
+            used=usage(6, 3, 14000, 0, 900),
+        ),
         assistant("Looking.", id="m1", used=usage(6, 3, 14000, 0, 900)),
         assistant(call("t1", command="pytest -q"), id="m1", used=usage(6, 41, 14000, 0, 900)),
         result("t1", "Exit code 1\n1 failed, 8 passed", is_error=True),
@@ -110,7 +114,12 @@ def test_thinking_counts_signature_bytes_and_plain_text_only_without_one() -> No
 
 
 def test_cache_writes_without_a_split_have_the_default_lifetime() -> None:
-    used = {"input_tokens": 1, "cache_creation_input_tokens": 500, "cache_read_input_tokens": 7, "output_tokens": 9}
+    used = {
+        "input_tokens": 1,
+        "cache_creation_input_tokens": 500,
+        "cache_read_input_tokens": 7,
+        "output_tokens": 9,
+    }
     assert read(assistant("x", id="m", used=used)).messages[0].usage == Usage(1, 7, 500, 0, 9, None, "m:req_m")
 
 
@@ -167,7 +176,13 @@ def test_an_api_error_line_is_a_notice_of_the_harness_without_usage_or_model() -
         pytest.param(call("t", command="cat x.go"), "goroutine 7 [running]", False, None, "ok", None, id="Q15: source"),
         pytest.param(call("t", command="make"), "0 errors", False, None, "ok", None, id="T25: 0 errors is a success"),
         pytest.param(
-            call("t", command="cd src && grep -rn foo ."), "Exit code 1", True, None, "benign", 1, id="T23: grep found none"
+            call("t", command="cd src && grep -rn foo ."),
+            "Exit code 1",
+            True,
+            None,
+            "benign",
+            1,
+            id="T23: grep found none",
         ),
         pytest.param(
             call("t", command="grep foo x"),
@@ -187,7 +202,9 @@ def test_an_api_error_line_is_a_notice_of_the_harness_without_usage_or_model() -
             1,
             id="an error text of the shell makes it a failure",
         ),
-        pytest.param(call("t", command="rm x"), REFUSAL, True, "User rejected tool use", "declined", None, id="refused"),
+        pytest.param(
+            call("t", command="rm x"), REFUSAL, True, "User rejected tool use", "declined", None, id="refused"
+        ),
         pytest.param(
             call("t", "Write", file_path="/a"),
             "Claude requested permissions to write to /a, but you haven't granted it yet.",
@@ -279,18 +296,35 @@ def test_an_api_error_line_is_a_notice_of_the_harness_without_usage_or_model() -
             id="the interrupted flag says cancelled",
         ),
         pytest.param(
-            call("t", "Task"), [{"type": "text", "text": "x"}], None, {"status": "completed"}, "ok", None, id="sub-agent ok"
+            call("t", "Task"),
+            [{"type": "text", "text": "x"}],
+            None,
+            {"status": "completed"},
+            "ok",
+            None,
+            id="sub-agent ok",
         ),
         pytest.param(
-            call("t", command="x"), [{"type": "text", "text": "Exit code 127"}], True, None, "failed", 127, id="text blocks"
+            call("t", command="x"),
+            [{"type": "text", "text": "Exit code 127"}],
+            True,
+            None,
+            "failed",
+            127,
+            id="text blocks",
         ),
         pytest.param(call("t", command="x"), None, True, None, "failed", None, id="a flag without any text"),
         pytest.param(
-            call("t", command="x"), "Output too large. Saved to: /tmp/x", None, {"persistedOutputPath": "/tmp/x"}, "ok",
-            None, id="a persisted output is a success",
+            call("t", command="x"),
+            "Output too large. Saved to: /tmp/x",
+            None,
+            {"persistedOutputPath": "/tmp/x"},
+            "ok",
+            None,
+            id="a persisted output is a success",
         ),
     ],
-)  # fmt: skip
+)
 def test_status(
     made: Line, content: Any, is_error: bool | None, detail: Any, status: str, exit_code: int | None
 ) -> None:
@@ -390,7 +424,9 @@ def test_the_order_of_keys_makes_no_other_input() -> None:
             id="T57: an editor's envelope before a prompt is stripped",
         ),
         pytest.param(
-            user("why?\n<system-reminder>Be nice.</system-reminder>"), ("user", "human", "why?"), id="a reminder after one"
+            user("why?\n<system-reminder>Be nice.</system-reminder>"),
+            ("user", "human", "why?"),
+            id="a reminder after one",
         ),
         pytest.param(
             user("<command-name>/model</command-name>\n<command-args>opus</command-args>"),
@@ -398,8 +434,10 @@ def test_the_order_of_keys_makes_no_other_input() -> None:
             id="a setting of the program",
         ),
         pytest.param(
-            user("<command-message>pr</command-message>\n<command-name>/pr</command-name>\n"
-                 "<command-args>only the cart</command-args>"),
+            user(
+                "<command-message>pr</command-message>\n<command-name>/pr</command-name>\n"
+                "<command-args>only the cart</command-args>"
+            ),
             ("user", "human", "only the cart"),
             id="a request typed behind a command of one's own",
         ),
@@ -413,18 +451,30 @@ def test_the_order_of_keys_makes_no_other_input() -> None:
         ),
         pytest.param(
             user("This session is being continued from a previous conversation that ran out of context."),
-            ("context", "harness", "This session is being continued from a previous conversation that ran out of context."),
+            (
+                "context",
+                "harness",
+                "This session is being continued from a previous conversation that ran out of context.",
+            ),
             id="a compaction's summary of older versions",
         ),
         pytest.param(user("Summary.", isCompactSummary=True), ("context", "harness", "Summary."), id="a summary"),
-        pytest.param(user("Stop hook feedback:\n- no"), ("context", "harness", "Stop hook feedback:\n- no"), id="a hook"),
-        pytest.param(user("count to 3", entrypoint="sdk-cli"), ("user", "harness", "count to 3"), id="a run of a script"),
-        pytest.param(user("x y", promptSource="sdk"), ("user", "harness", "x y"), id="a prompt of a program"),
         pytest.param(
-            user("x y", promptSource="sdk", origin={"kind": "human"}), ("user", "human", "x y"), id="a person in the app"
+            user("Stop hook feedback:\n- no"), ("context", "harness", "Stop hook feedback:\n- no"), id="a hook"
         ),
         pytest.param(
-            user("x y", promptSource="typed", entrypoint="sdk-ts"), ("user", "human", "x y"), id="typed, whatever the entry"
+            user("count to 3", entrypoint="sdk-cli"), ("user", "harness", "count to 3"), id="a run of a script"
+        ),
+        pytest.param(user("x y", promptSource="sdk"), ("user", "harness", "x y"), id="a prompt of a program"),
+        pytest.param(
+            user("x y", promptSource="sdk", origin={"kind": "human"}),
+            ("user", "human", "x y"),
+            id="a person in the app",
+        ),
+        pytest.param(
+            user("x y", promptSource="typed", entrypoint="sdk-ts"),
+            ("user", "human", "x y"),
+            id="typed, whatever the entry",
         ),
         pytest.param(user("search", isSidechain=True), ("user", "agent", "search"), id="a sub-agent's prompt"),
         pytest.param(
@@ -433,7 +483,7 @@ def test_the_order_of_keys_makes_no_other_input() -> None:
             id="a plan that the user accepted is the user's request",
         ),
     ],
-)  # fmt: skip
+)
 def test_author(made: Line, expected: tuple[str, str, str]) -> None:
     assert kinds(read(made, assistant("ok"))) [0] == expected  # fmt: skip
 
@@ -467,7 +517,10 @@ def test_a_line_that_only_delivers_results_is_no_message() -> None:
             [
                 line("queue-operation", operation="enqueue", content="push"),
                 line("queue-operation", operation="remove"),
-                line("attachment", attachment={"type": "queued_command", "prompt": "push", "commandMode": "prompt"}),
+                line(
+                    "attachment",
+                    attachment={"type": "queued_command", "prompt": "push", "commandMode": "prompt"},
+                ),
             ],
             ["push"],
             id="taken into the running turn, and attached after that",
@@ -475,7 +528,10 @@ def test_a_line_that_only_delivers_results_is_no_message() -> None:
         pytest.param(
             [
                 line("queue-operation", operation="enqueue", content="push"),
-                line("attachment", attachment={"type": "queued_command", "prompt": "push", "commandMode": "prompt"}),
+                line(
+                    "attachment",
+                    attachment={"type": "queued_command", "prompt": "push", "commandMode": "prompt"},
+                ),
                 line("queue-operation", operation="remove"),
             ],
             ["push"],
@@ -501,7 +557,11 @@ def test_a_line_that_only_delivers_results_is_no_message() -> None:
             [
                 line(
                     "attachment",
-                    attachment={"type": "queued_command", "prompt": "t done", "commandMode": "task-notification"},
+                    attachment={
+                        "type": "queued_command",
+                        "prompt": "t done",
+                        "commandMode": "task-notification",
+                    },
                 )
             ],
             [],
@@ -511,7 +571,10 @@ def test_a_line_that_only_delivers_results_is_no_message() -> None:
 )
 def test_a_queued_prompt_counts_once(lines: list[Line], prompts: list[str]) -> None:
     session = read(user("start"), *lines, assistant("ok"))
-    assert [text for role, author, text in kinds(session) if (role, author) == ("user", "human")] == ["start", *prompts]
+    assert [text for role, author, text in kinds(session) if (role, author) == ("user", "human")] == [
+        "start",
+        *prompts,
+    ]
 
 
 # --- the session ------------------------------------------------------------------------------------------
@@ -568,7 +631,10 @@ def test_a_file_of_sidechain_lines_is_a_sub_agents_session() -> None:
 
 def test_sidechain_lines_in_a_parents_file_are_marked() -> None:
     session = read(
-        user("go"), user("sub task", isSidechain=True), assistant("sub answer", isSidechain=True), assistant("done")
+        user("go"),
+        user("sub task", isSidechain=True),
+        assistant("sub answer", isSidechain=True),
+        assistant("done"),
     )
     assert [message.sidechain for message in session.messages] == [False, True, True, False]
 
@@ -749,8 +815,12 @@ def test_a_log_cut_anywhere_keeps_what_stands_before_the_cut(cut: int) -> None:
     ("values", "claimed"),
     [
         pytest.param((user("x"),), True, id="a prompt line"),
-        pytest.param(({"type": "summary", "summary": "s", "leafUuid": "l"}, assistant("x")), True, id="a summary first"),
-        pytest.param(({"type": "file-history-snapshot", "sessionId": "s", "snapshot": {}},), True, id="a snapshot only"),
+        pytest.param(
+            ({"type": "summary", "summary": "s", "leafUuid": "l"}, assistant("x")), True, id="a summary first"
+        ),
+        pytest.param(
+            ({"type": "file-history-snapshot", "sessionId": "s", "snapshot": {}},), True, id="a snapshot only"
+        ),
         pytest.param(({"type": "system", "subtype": "init", "session_id": "s"},), False, id="a stream of claude -p"),
         pytest.param(({"role": "user", "content": "x"},), False, id="a message list"),
         pytest.param(({"type": "session_meta", "payload": {}},), False, id="a Codex rollout"),

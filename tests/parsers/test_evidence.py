@@ -89,7 +89,7 @@ def test_a_judgement_says_what_decided_it() -> None:
     ("line", "parts"),
     [
         ("a && b || c; d | e", [("a", "&&"), ("b", "||"), ("c", ";"), ("d", "|"), ("e", "")]),
-        ("a 'x && y' \"z | \\\" w\"", [("a 'x && y' \"z | \\\" w\"", "")]),
+        ('a \'x && y\' "z | \\" w"', [('a \'x && y\' "z | \\" w"', "")]),
         ("a 2>&1 | b &> c", [("a 2>&1", "|"), ("b &> c", "")]),
         ("a & b", [("a", ";"), ("b", "")]),
         ("a\n\nb", [("a", ";"), ("b", "")]),
@@ -140,7 +140,8 @@ def test_paths() -> None:
 
 def test_a_patch_names_every_file_that_it_touches() -> None:
     patch = (
-        "*** Begin Patch\n*** Update File: src/a.py\n*** Move to: src/b.py\n@@\n-x\n+y\n*** Add File: c d.md\n+*** Add File: no\n"
+        "*** Begin Patch\n*** Update File: src/a.py\n*** Move to: src/b.py\n@@\n-x\n+y\n*** Add File: c d.md\n"
+        "+*** Add File: no\n"
         "*** Delete File: e\n*** Update File: src/a.py\n*** End Patch"
     )
     assert patch_paths(patch) == ("src/a.py", "src/b.py", "c d.md", "e")

@@ -45,7 +45,14 @@ def human(text: str = "please fix the rounding in src/cart.py", **fields: Any) -
 
 
 def agent(text: str = "", *calls: ToolCall, **fields: Any) -> dict[str, Any]:
-    return {"role": "assistant", "author": "agent", "text": text, "calls": calls, "model": "claude-opus-4-8", **fields}
+    return {
+        "role": "assistant",
+        "author": "agent",
+        "text": text,
+        "calls": calls,
+        "model": "claude-opus-4-8",
+        **fields,
+    }
 
 
 def harness(text: str, **fields: Any) -> dict[str, Any]:
@@ -60,13 +67,26 @@ def session(*messages: dict[str, Any], ended: datetime | None = LONG_AGO, **fiel
     made = []
     for ordinal, message in enumerate(messages):
         calls = tuple(
-            ToolCall(**{**{f: getattr(c, f) for f in c.__struct_fields__}, "message_ordinal": ordinal, "index": index})
+            ToolCall(
+                **{
+                    **{f: getattr(c, f) for f in c.__struct_fields__},
+                    "message_ordinal": ordinal,
+                    "index": index,
+                }
+            )
             for index, c in enumerate(message.get("calls", ()))
         )
         made.append(Message(**{**message, "ordinal": ordinal, "calls": calls}))
     started = ended - timedelta(minutes=10) if ended else None
     return Session(
-        **{"agent": "claude-code", "source_id": "s", "messages": tuple(made), "started": started, "ended": ended, **fields}
+        **{
+            "agent": "claude-code",
+            "source_id": "s",
+            "messages": tuple(made),
+            "started": started,
+            "ended": ended,
+            **fields,
+        }
     )
 
 

@@ -9,10 +9,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from demerit.model import CallStatus, ParseLoss, Session
-from demerit.quality.assess import Assessor, assess, is_idle
-from demerit.quality.report import EVIDENCE_LIMIT, CallRef
 from tests.quality.sessions import (
     API_ERROR,
     FAILED_CHILD,
@@ -29,6 +25,9 @@ from tests.quality.sessions import (
     tool,
 )
 
+from demerit.model import CallStatus, ParseLoss, Session
+from demerit.quality.assess import Assessor, assess, is_idle
+from demerit.quality.report import EVIDENCE_LIMIT, CallRef
 
 # --- calls ------------------------------------------------------------------------------------------------
 
@@ -72,9 +71,19 @@ def test_every_lost_point_names_the_calls_that_cost_it() -> None:
         pytest.param([tool(id=None), tool(id=None), tool(id="1:0")], 3, 0, id="calls without an id never collapse"),
         pytest.param([tool(id="1"), tool(id="1", input="y")], 2, 0, id="one id with another input is another call"),
         pytest.param([tool(id="1"), tool("Read", id="1")], 2, 0, id="one id with another tool is another call"),
-        pytest.param([tool(id="1"), tool(id="1", status="failed")], 2, 1, id="one id with another status is another row"),
+        pytest.param(
+            [tool(id="1"), tool(id="1", status="failed")],
+            2,
+            1,
+            id="one id with another status is another row",
+        ),
         pytest.param([tool(status="invalid")], 1, 1, id="a broken call counts as failed"),
-        pytest.param([tool(status=s) for s in ("declined", "cancelled", "benign", "pending")], 4, 0, id="none of these did"),
+        pytest.param(
+            [tool(status=s) for s in ("declined", "cancelled", "benign", "pending")],
+            4,
+            0,
+            id="none of these did",
+        ),
     ],
 )
 def test_calls_and_failures(calls: list[Any], total: int, failures: int) -> None:
@@ -91,7 +100,9 @@ def test_calls_and_failures(calls: list[Any], total: int, failures: int) -> None
         pytest.param([tool(input=None), tool(input=None), tool(input="a")], 0, id="inputs that were not recorded"),
         pytest.param([tool(input="a")] * 4, 3, id="Q17: four in a row are three"),
         pytest.param(
-            [tool(input="a"), tool(input="b")] * 3, 0, id="Q16: A B A B are no retries (a cycle is another fact)"
+            [tool(input="a"), tool(input="b")] * 3,
+            0,
+            id="Q16: A B A B are no retries (a cycle is another fact)",
         ),
         pytest.param([tool(input="a", id="1"), tool(input="a", id="1")], 0, id="a replay is no retry"),
     ],
@@ -112,11 +123,17 @@ def test_retries_are_seen_across_messages() -> None:
         pytest.param([tool("Edit", files=["a"]), tool("Edit", files=["b"])], 0, id="two files"),
         pytest.param([tool("Edit"), tool("Edit")], 0, id="an unknown path counts for nothing"),
         pytest.param([tool("Read", files=["a"])] * 3, 0, id="reading changes nothing"),
-        pytest.param([tool("Edit", "failed", files=["a"]), tool("Edit", files=["a"])], 0, id="a failed edit changed nothing"),
+        pytest.param(
+            [tool("Edit", "failed", files=["a"]), tool("Edit", files=["a"])],
+            0,
+            id="a failed edit changed nothing",
+        ),
         pytest.param([tool("Edit", "unknown", files=["a"])] * 2, 1, id="without a status it is taken to have worked"),
         pytest.param([tool("NotebookEdit", files=["n.ipynb"])] * 2, 1, id="notebooks"),
         pytest.param(
-            [tool("apply_patch", files=["a", "b"]), tool("apply_patch", files=["b", "c", "b"])], 1, id="Q19: a patch names all"
+            [tool("apply_patch", files=["a", "b"]), tool("apply_patch", files=["b", "c", "b"])],
+            1,
+            id="Q19: a patch names all",
         ),
         pytest.param([tool("apply_patch", files=["a"])] * 8, 7, id="appendix D 6: one file patched eight times"),
     ],
@@ -154,7 +171,11 @@ def test_text_after_failures_does_not_end_their_run() -> None:
 
 def test_a_log_without_statuses_has_no_failure_count_and_says_so() -> None:
     got = report(human(), agent("", *[tool(status="unknown", input=str(n)) for n in range(5)]), agent("Done."))
-    assert (got.signals.tool_failures, got.signals.longest_failure_streak, got.failures_per_100_calls) == (None, None, None)
+    assert (got.signals.tool_failures, got.signals.longest_failure_streak, got.failures_per_100_calls) == (
+        None,
+        None,
+        None,
+    )
     assert (got.outcome.value, got.score) == ("completed", 100)
     assert {"tool_failures", "longest_failure_streak"} <= set(got.basis)
 
@@ -192,13 +213,29 @@ def test_the_list_behind_a_count_is_bounded_and_the_count_is_not() -> None:
     [
         pytest.param([human(), agent("Done.")], {}, ("completed", "high", None), id="the agent had the last word"),
         pytest.param(
-            [human(), agent("Done.")], {"ended": JUST_NOW}, ("completed", "high", None), id="that holds at once, without idling"
+            [human(), agent("Done.")],
+            {"ended": JUST_NOW},
+            ("completed", "high", None),
+            id="that holds at once, without idling",
         ),
-        pytest.param([human(), agent("Done."), human("thanks!")], {}, ("abandoned", "medium", None), id="Q20: a last thanks"),
-        pytest.param([human()], {"ended": JUST_NOW}, ("unknown", "low", None), id="the user has just spoken"),
-        pytest.param([human()], {"ended": JUST_NOW, "terminal": True}, ("abandoned", "medium", None), id="and the log ended"),
         pytest.param(
-            [human(), agent("Failed, sorry.")], {}, ("completed", "high", None), id="Q21: what the words say is not judged"
+            [human(), agent("Done."), human("thanks!")],
+            {},
+            ("abandoned", "medium", None),
+            id="Q20: a last thanks",
+        ),
+        pytest.param([human()], {"ended": JUST_NOW}, ("unknown", "low", None), id="the user has just spoken"),
+        pytest.param(
+            [human()],
+            {"ended": JUST_NOW, "terminal": True},
+            ("abandoned", "medium", None),
+            id="and the log ended",
+        ),
+        pytest.param(
+            [human(), agent("Failed, sorry.")],
+            {},
+            ("completed", "high", None),
+            id="Q21: what the words say is not judged",
         ),
         pytest.param([human(), INTERRUPT], {}, ("abandoned", "medium", "interrupted"), id="Q27: Esc, and gone"),
         pytest.param(
@@ -213,11 +250,24 @@ def test_the_list_behind_a_count_is_bounded_and_the_count_is_not() -> None:
             ("completed", "high", None),
             id="an interrupt that the session went on from is no ending",
         ),
-        pytest.param([human(), API_ERROR], {}, ("abandoned", "medium", "api_error"), id="Q22: nothing but an API error came"),
         pytest.param(
-            [human(), agent("Done."), API_ERROR], {}, ("completed", "high", "api_error"), id="T20: an API error after an answer"
+            [human(), API_ERROR],
+            {},
+            ("abandoned", "medium", "api_error"),
+            id="Q22: nothing but an API error came",
         ),
-        pytest.param([human(), API_ERROR, human("again"), agent("Done.")], {}, ("completed", "high", None), id="it went on"),
+        pytest.param(
+            [human(), agent("Done."), API_ERROR],
+            {},
+            ("completed", "high", "api_error"),
+            id="T20: an API error after an answer",
+        ),
+        pytest.param(
+            [human(), API_ERROR, human("again"), agent("Done.")],
+            {},
+            ("completed", "high", None),
+            id="it went on",
+        ),
         pytest.param(
             [human(), agent("", tool("Task", "failed")), agent("All done.")],
             {},
@@ -236,7 +286,12 @@ def test_the_list_behind_a_count_is_bounded_and_the_count_is_not() -> None:
             ("completed", "high", None),
             id="a sub-agent that failed before the last prompt is past",
         ),
-        pytest.param([human(), agent("", tool(status="pending"))], {}, ("abandoned", "medium", None), id="ended mid-tool"),
+        pytest.param(
+            [human(), agent("", tool(status="pending"))],
+            {},
+            ("abandoned", "medium", None),
+            id="ended mid-tool",
+        ),
         pytest.param(
             [human(), agent("", tool(status="pending"))],
             {"ended": JUST_NOW},
@@ -287,7 +342,10 @@ def test_the_list_behind_a_count_is_bounded_and_the_count_is_not() -> None:
         ),
         pytest.param([], {}, ("unknown", "low", None), id="nothing"),
         pytest.param(
-            [human(), agent("", tool())], {}, ("abandoned", "medium", None), id="an assistant without a word said nothing"
+            [human(), agent("", tool())],
+            {},
+            ("abandoned", "medium", None),
+            id="an assistant without a word said nothing",
         ),
         pytest.param(
             [human(), agent("Done."), harness("<system-reminder>x</system-reminder>")],
@@ -296,10 +354,18 @@ def test_the_list_behind_a_count_is_bounded_and_the_count_is_not() -> None:
             id="harness text is nobody's word",
         ),
         pytest.param(
-            [human("", has_image=True)], {}, ("abandoned", "medium", None), id="an image alone is a word of the user's"
+            [human("", has_image=True)],
+            {},
+            ("abandoned", "medium", None),
+            id="an image alone is a word of the user's",
         ),
         pytest.param(
-            [human(), agent("Done."), agent("sub answer", sidechain=True), human("sub", author="agent", sidechain=True)],
+            [
+                human(),
+                agent("Done."),
+                agent("sub answer", sidechain=True),
+                human("sub", author="agent", sidechain=True),
+            ],
             {},
             ("completed", "high", None),
             id="a sub-agent's words inside the log are not the session's",
@@ -328,7 +394,11 @@ def test_an_abandoned_session_points_to_the_call_that_never_came_back() -> None:
         pytest.param({"ended": NOW - timedelta(minutes=30)}, True, id="thirty minutes to the second"),
         pytest.param({"ended": NOW - timedelta(minutes=29, seconds=59)}, False, id="a second less"),
         pytest.param({"ended": NOW + timedelta(hours=1)}, False, id="a time in the future"),
-        pytest.param({"ended": None, "modified": LONG_AGO}, True, id="appendix D 20: the file's time where the log has none"),
+        pytest.param(
+            {"ended": None, "modified": LONG_AGO},
+            True,
+            id="appendix D 20: the file's time where the log has none",
+        ),
         pytest.param({"ended": JUST_NOW, "modified": LONG_AGO}, False, id="the log's time goes before the file's"),
         pytest.param({"ended": None}, False, id="neither"),
         pytest.param({"ended": None, "terminal": True}, True, id="terminal"),
@@ -368,7 +438,12 @@ def test_hygiene_reads_only_what_people_typed() -> None:
         human("now refactor the loop in internal/server/store/signals.go"),
         harness("fix fix fix fix"),
     )
-    assert (got.hygiene.prompts, got.hygiene.short, got.hygiene.duplicate, got.hygiene.no_code_context) == (4, 1, 1, 2)
+    assert (got.hygiene.prompts, got.hygiene.short, got.hygiene.duplicate, got.hygiene.no_code_context) == (
+        4,
+        1,
+        1,
+        2,
+    )
     assert got.hygiene.unstructured_start is True
 
 
@@ -382,7 +457,10 @@ def test_context_folds_the_requests_of_the_sessions_own_conversation() -> None:
         agent("c", usage=request(30_000)),
     )
     assert got.context is not None
-    assert (got.context.peak_tokens, got.context.resets) == (160_000, 1)  # appendix D 12: the error is no reset
+    assert (got.context.peak_tokens, got.context.resets) == (
+        160_000,
+        1,
+    )  # appendix D 12: the error is no reset
 
 
 def test_context_is_unmeasured_without_usage() -> None:

@@ -29,9 +29,7 @@ RESETS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("prev", "cur", "reset"), [case[1:] for case in RESETS], ids=[case[0] for case in RESETS]
-)
+@pytest.mark.parametrize(("prev", "cur", "reset"), [case[1:] for case in RESETS], ids=[case[0] for case in RESETS])
 def test_a_reset_is_a_drop_to_half_from_a_turn_that_was_large(prev: int, cur: int, reset: bool) -> None:
     assert is_context_reset(prev, cur) is reset
 
@@ -85,9 +83,7 @@ def test_the_constants_are_those_of_the_rule() -> None:
     assert ContextHealth() == (0, 0)
 
 
-SIZES = st.lists(
-    st.integers(0, 300_000) | st.sampled_from([0, 9_999, 10_000, 10_001, 19_999, 20_000, 20_001, 40_000])
-)
+SIZES = st.lists(st.integers(0, 300_000) | st.sampled_from([0, 9_999, 10_000, 10_001, 19_999, 20_000, 20_001, 40_000]))
 
 
 @given(SIZES)

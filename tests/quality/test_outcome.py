@@ -125,9 +125,7 @@ def by_the_table(facts: Facts) -> tuple[str, str]:
 
 def test_every_small_combination_of_facts_agrees_with_the_table() -> None:
     ordinals = (-1, 0, 1, 2)
-    for values in itertools.product(
-        (0, 1, 2), ordinals, ordinals, (False, True), (0, 2, 3, 4), (False, True)
-    ):
+    for values in itertools.product((0, 1, 2), ordinals, ordinals, (False, True), (0, 2, 3, 4), (False, True)):
         facts = Facts(*values)
         assert classify(facts) == by_the_table(facts), facts
 

@@ -163,9 +163,7 @@ def flags(facts: PromptFacts) -> str:
     return "".join(letter for letter, holds in named if holds)
 
 
-@pytest.mark.parametrize(
-    ("prompt", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
-)
+@pytest.mark.parametrize(("prompt", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_flags(prompt: str, expected: str) -> None:
     assert flags(classify_prompt(prompt)) == expected
 
@@ -178,9 +176,7 @@ EXTENSIONS = (
     "go ts tsx js jsx mjs cjs py rs rb java kt kts c cc cpp cxx h hpp hxx cs php swift scala clj ex exs sh"
     " bash zsh sql css scss sass less html htm xml yml yaml toml ini cfg md rst txt proto graphql vue svelte"
 )
-FILE_NAMES = (
-    "dockerfile makefile rakefile gemfile procfile jenkinsfile vagrantfile justfile go.mod go.sum cargo.lock"
-)
+FILE_NAMES = "dockerfile makefile rakefile gemfile procfile jenkinsfile vagrantfile justfile go.mod go.sum cargo.lock"
 DOT_FILES = "gitignore dockerignore env"
 GREETINGS = (
     "hi hey hello yo sup howdy greetings good morning afternoon evening there all everyone team folks claude"
@@ -210,9 +206,7 @@ def test_every_extension_of_the_list_is_an_anchor(extension: str) -> None:
         assert flags(classify_prompt(f"fix the bug in a.{spelled}q")) == "N"
 
 
-@pytest.mark.parametrize(
-    "extension", ["json", "lock", "png", "pdf", "exe", "log", "jsonl", "ipynb", "csv", "env"]
-)
+@pytest.mark.parametrize("extension", ["json", "lock", "png", "pdf", "exe", "log", "jsonl", "ipynb", "csv", "env"])
 def test_other_extensions_are_none(extension: str) -> None:
     assert flags(classify_prompt(f"fix the bug in a.{extension}")) == "N"
 
@@ -309,8 +303,7 @@ def pieces(text: str, allowed: str) -> list[str]:
 def occurs_whole(name: str, text: str) -> bool:
     starts = [at for at in range(len(text)) if text.startswith(name, at)]
     return any(
-        (at == 0 or text[at - 1] not in WORD)
-        and (at + len(name) == len(text) or text[at + len(name)] not in WORD)
+        (at == 0 or text[at - 1] not in WORD) and (at + len(name) == len(text) or text[at + len(name)] not in WORD)
         for at in starts
     )
 
@@ -356,9 +349,7 @@ def slowly(prompt: str) -> PromptFacts:
     letters = "".join(char for char in prompt if char not in "\u0e49\u200b")
     sentence = re.search("[\u4fee\u590d\u306e\u30fc\u0e01]{4}", letters)
     lowered = "".join(char.lower() for char in prompt)
-    return PromptFacts(
-        len(tokens) < 4 and not sentence, asks and not points, greets, hash(" ".join(lowered.split()))
-    )
+    return PromptFacts(len(tokens) < 4 and not sentence, asks and not points, greets, hash(" ".join(lowered.split())))
 
 
 NASTY = st.lists(
@@ -454,10 +445,7 @@ def digest(prompt: str) -> int:
 
 @given(st.text(), st.data())
 def test_case_and_spacing_do_not_change_a_digest(prompt: str, data: st.DataObject) -> None:
-    varied = [
-        "".join(char.lower() if data.draw(st.booleans()) else char for char in word)
-        for word in prompt.split()
-    ]
+    varied = ["".join(char.lower() if data.draw(st.booleans()) else char for char in word) for word in prompt.split()]
     space = st.text(" \t\r\n\u00a0\u2003\u3000", min_size=1, max_size=3)
     spaced = "".join(word + data.draw(space) for word in varied)
     assert digest(data.draw(space) + spaced) == digest(prompt)
@@ -495,9 +483,7 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [case[1:] for case in DIFFERENT], ids=[case[0] for case in DIFFERENT]
-)
+@pytest.mark.parametrize(("one", "other"), [case[1:] for case in DIFFERENT], ids=[case[0] for case in DIFFERENT])
 def test_these_digests_differ(one: str, other: str) -> None:
     assert digest(one) != digest(other)
 
@@ -587,9 +573,7 @@ SESSIONS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("facts", "hygiene"), [case[1:] for case in SESSIONS], ids=[case[0] for case in SESSIONS]
-)
+@pytest.mark.parametrize(("facts", "hygiene"), [case[1:] for case in SESSIONS], ids=[case[0] for case in SESSIONS])
 def test_hygiene(facts: list[PromptFacts], hygiene: tuple[int, int, int, bool]) -> None:
     assert prompt_hygiene(facts) == hygiene
     assert prompt_hygiene(iter(facts)) == hygiene

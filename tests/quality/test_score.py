@@ -124,9 +124,7 @@ BREAKDOWNS: list[tuple[str, Signals, list[tuple[str, int]]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("signals", "lines"), [case[1:] for case in BREAKDOWNS], ids=[case[0] for case in BREAKDOWNS]
-)
+@pytest.mark.parametrize(("signals", "lines"), [case[1:] for case in BREAKDOWNS], ids=[case[0] for case in BREAKDOWNS])
 def test_breakdown(signals: Signals, lines: list[tuple[str, int]]) -> None:
     breakdown = score_breakdown(signals)
     assert breakdown == [ScoreBreakdownItem(label, points) for label, points in lines]
@@ -158,9 +156,7 @@ GRADES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("points", "grade"), GRADES, ids=[f"{points} is {grade}" for points, grade in GRADES]
-)
+@pytest.mark.parametrize(("points", "grade"), GRADES, ids=[f"{points} is {grade}" for points, grade in GRADES])
 def test_grade_edges(points: int, grade: str) -> None:
     assert grade_for(points) == grade
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from demerit.quality.thinking import (
     THINKING_BYTES_PER_TOKEN,
     Thinking,
+    ThinkingBand,
     ThinkingFolder,
     estimate_tokens,
     thinking_band,
@@ -95,11 +96,9 @@ def folded(turns: Sequence[float]) -> Thinking | None:
     return folder.result()
 
 
-@pytest.mark.parametrize(
-    ("turns", "thinking"), [case[1:] for case in SESSIONS], ids=[case[0] for case in SESSIONS]
-)
-def test_a_session(turns: Sequence[float], thinking: tuple[int, int, int, int, str] | None) -> None:
-    assert folded(turns) == thinking
+@pytest.mark.parametrize(("turns", "thinking"), [case[1:] for case in SESSIONS], ids=[case[0] for case in SESSIONS])
+def test_a_session(turns: Sequence[float], thinking: tuple[int, int, int, int, ThinkingBand] | None) -> None:
+    assert folded(turns) == (Thinking(*thinking) if thinking else None)
 
 
 def test_the_result_has_names() -> None:
@@ -111,7 +110,7 @@ def test_the_result_has_names() -> None:
 def test_a_folder_goes_on_after_a_result() -> None:
     folder = ThinkingFolder()
     folder.add(0)
-    assert folder.result() == (1, 0, 0, 0, "off")
+    assert folder.result() == Thinking(1, 0, 0, 0, "off")
     folder.add(700)
     assert folder.result() == (2, 1, 700, 700, "high")
 

@@ -61,17 +61,7 @@ from demerit.parsers.records import (
 _ROLES = frozenset(("system", "developer", "user", "assistant", "tool", "function"))
 # What other agents' lines, blocks and files have, and message lists have not.
 _FOREIGN_KEYS = frozenset(
-    (
-        "message",
-        "messageId",
-        "parts",
-        "tool_results",
-        "sessionId",
-        "parentUuid",
-        "schema_version",
-        "ts",
-        "say",
-    )
+    ("message", "messageId", "parts", "tool_results", "sessionId", "parentUuid", "schema_version")
 )
 _FOREIGN_BLOCKS = ("tool-call", "tool-result", "toolCall", "toolResult", "toolUse")
 _FOREIGN_BODY_KEYS = frozenset(
@@ -139,6 +129,7 @@ def _is_item(value: dict[str, Any]) -> bool:
 # --- the shapes -------------------------------------------------------------------------------------------
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+_Code = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**32)]
 _Id = str | int | None
 _Time = str | int | float | None
 
@@ -215,6 +206,7 @@ class _Entry(msgspec.Struct):
     timestamp: _Time = None
     created_at: _Time = None
     created: _Time = None
+    ts: _Time = None
     content: msgspec.Raw = NOTHING
     refusal: str | None = None
     reasoning_content: msgspec.Raw = NOTHING
@@ -228,8 +220,8 @@ class _Entry(msgspec.Struct):
     is_error: bool | None = None
     status: str | None = None
     error: msgspec.Raw = NOTHING
-    exit_code: int | None = None
-    exitCode: int | None = None
+    exit_code: _Code | None = None
+    exitCode: _Code | None = None
     # an item
     call_id: _Id = None
     arguments: msgspec.Raw = NOTHING
@@ -350,7 +342,7 @@ def _encoded(value: object) -> bytes | None:
         return msgspec.json.encode(value, enc_hook=_plain)
     except Exception:
         try:
-            # Takes what msgspec does not: halves of surrogate pairs, and (by leaving them out) keys of odd types.
+            # Takes what msgspec does not: halves of surrogate pairs. Keys that are no text are left out.
             return json.dumps(value, default=_plain, skipkeys=True).encode()
         except Exception:
             return None
@@ -399,7 +391,8 @@ def _arguments(raw: msgspec.Raw) -> tuple[Any, bool]:
         return text, True  # too deep for us, which is no fault of the model's
     except BAD_CONTENT:
         try:
-            value = json.loads(bytes(raw) if text is None else text)  # takes halves of surrogate pairs
+            # Takes what msgspec does not: halves of surrogate pairs, numbers of any size.
+            value = json.loads(bytes(raw) if text is None else text, parse_int=float)
         except (ValueError, RecursionError):
             return text, False
     return value, isinstance(value, dict)
@@ -422,6 +415,10 @@ class _Open(msgspec.Struct):
     def key(self) -> tuple[str | None, str, str | None]:
         """Equal for copies of one call."""
         return self.call.call_id, self.call.name, self.call.input_hash
+
+
+_Judge = Callable[[_Open], Judgement | None]
+_NO_CALLS: deque[_Open] = deque()
 
 
 class _Turn(msgspec.Struct):
@@ -465,6 +462,7 @@ class _Builder:
         self.waiting: dict[str, tuple[_Turn, deque[_Open]]] = {}
         self.latest: deque[_Open] = deque()  # the calls without a result of the last turn that called
         self.answers: dict[tuple[str | None, str, str | None], _Open] = {}
+        self.early: dict[str, tuple[Record, _Judge, msgspec.Raw]] = {}  # results that came before their calls
         self.has_flags = False  # some result carries `is_error`
 
     def add(self, record: Record) -> None:
@@ -632,7 +630,8 @@ class _Builder:
     def _item(self, entry: _Entry, kind: str, record: Record, at: datetime | None) -> None:
         if kind.endswith("_call_output"):
             # The status of such an item says that the item is whole, not how the call went.
-            self._answer(entry.call_id, None, entry.output, record, lambda _: _NO_STATUS)
+            self.response = None
+            self._answer(entry.call_id, None, record, lambda _: _NO_STATUS, entry.output)
             return
         if kind != "reasoning" and not kind.endswith("_call"):
             self.losses.add("unknown_type", record.offset)
@@ -708,30 +707,27 @@ class _Builder:
             if identity not in self.waiting or self.waiting[identity][0] is not turn:
                 self.waiting[identity] = turn, deque()
             self.waiting[identity][1].append(made)
+            if identity in self.early:
+                self._answer(identity, None, *self.early.pop(identity))
         return made
 
     def _answer(
-        self,
-        call_id: _Id,
-        name: str | None,
-        raw: msgspec.Raw,
-        record: Record,
-        judge: Callable[[_Open], Judgement | None],
+        self, call_id: _Id, name: str | None, record: Record, judge: _Judge, raw: msgspec.Raw
     ) -> None:
         """Gives a result to its call; one without an id to the first open call of that name."""
-        self.response = None
-        is_known = str(call_id) in self.waiting
-        if call_id in (None, ""):
-            queue = self.latest
-            fitting = (made for made in queue if not made.answered and name in (None, "", made.call.name))
-        else:
-            queue = self.waiting[str(call_id)][1] if is_known else deque()
-            fitting = (made for made in queue if not made.answered)
-        made = next(fitting, None)
+        identity = None if call_id in (None, "") else str(call_id)
+        if identity is not None and identity not in self.waiting and identity not in self.early:
+            self.early[identity] = record, judge, raw
+            return
+        queue = self.latest if identity is None else self.waiting.get(identity, (None, _NO_CALLS))[1]
+        fits = (open_ for open_ in queue if not open_.answered)
+        if identity is None and name:
+            fits = (open_ for open_ in fits if open_.call.name == name)
+        made = next(fits, None)
         while queue and (queue[0].answered or queue[0] is made):
             queue.popleft()
-        if made is None:  # of two results of one call, as in a replay, the first stands
-            self.losses.add("repeated_result" if is_known else "orphan_result", record.offset)
+        if made is None:  # of two results of one call, as a replay has them, the first stands
+            self.losses.add("repeated_result" if identity else "orphan_result", record.offset)
             return
         made.answered = True
         made.result = raw_body(raw, record, self.source)
@@ -745,13 +741,14 @@ class _Builder:
                 return _by_fields(entry)
             return by_exit_code(made.command, code, json_head(bytes(entry.content), 2048), "exit_code")
 
-        self._answer(entry.tool_call_id, entry.name, entry.content, record, judge)
+        self.response = None
+        self._answer(entry.tool_call_id, entry.name, record, judge, entry.content)
 
     def _block_result(self, block: _Block, record: Record) -> None:
         is_own = block.type in ("tool_result", "mcp_tool_result")
         self.has_flags |= is_own and block.is_error is not None
         verdict = _by_block(block) if is_own else _by_server(block)
-        self._answer(block.tool_use_id, None, block.content, record, lambda _: verdict)
+        self._answer(block.tool_use_id, None, record, lambda _: verdict, block.content)
 
     # the rest
 
@@ -764,12 +761,14 @@ class _Builder:
         self.events.append(Event(kind, at, after if after >= 0 else None))
 
     def _time(self, entry: _Entry, record: Record) -> datetime | None:
-        values = (entry.timestamp, entry.created_at, entry.created)
+        values = (entry.timestamp, entry.created_at, entry.created, entry.ts)
         found = parse_time(next((v for v in values if v is not None), None), self.losses, record.offset)
         self.times += [found] if found else []
         return found
 
     def session(self, source_id: str) -> Session:
+        for record, _, _ in self.early.values():
+            self.losses.add("orphan_result", record.offset)
         return Session(
             agent=PARSER.agent,
             source_id=source_id,
@@ -863,9 +862,9 @@ def _by_block(block: _Block) -> Judgement | None:
 
 
 class _ServerResult(msgspec.Struct):
-    type: str | None = None
-    error_code: str | None = None
-    return_code: int | None = None
+    type: Any = None
+    error_code: Any = None
+    return_code: Any = None
 
 
 def _by_server(block: _Block) -> Judgement:
@@ -874,11 +873,14 @@ def _by_server(block: _Block) -> Judgement:
         found = msgspec.json.decode(block.content, type=_ServerResult)
     except BAD_CONTENT:  # a list of what was found
         found = _ServerResult()
-    if (found.type or "").endswith("_error"):
-        return Judgement(CallStatus.FAILED, f"error_code {found.error_code}")
-    if found.return_code is not None:
+    if str(found.type).endswith("_error"):
+        return Judgement(CallStatus.FAILED, f"error_code {found.error_code}"[:80])
+    if isinstance(found.return_code, int):
         return by_exit_code(None, found.return_code, "", "return_code")
     return Judgement(CallStatus.OK, f"{block.type} without an error")
+
+
+_LONG_ID = 16
 
 
 def _usage(usage: _Usage | None, key: _Id) -> Usage | None:
@@ -904,7 +906,9 @@ def _usage(usage: _Usage | None, key: _Id) -> Usage | None:
         made += reasoning  # the total tells that this server counts reasoning beside the output
     if is_chat or into is not None:
         sent = max(0, sent - read - written)
-    return Usage(sent, read, written - hour, hour, made, reasoning, None if key in (None, "") else str(key))
+    # Small servers count their ids anew, or draw them from a hat: those tell no two requests apart.
+    identity = str(key) if len(str(key)) >= _LONG_ID else None
+    return Usage(sent, read, written - hour, hour, made, reasoning, identity)
 
 
 # --- entrance ---------------------------------------------------------------------------------------------

@@ -19,7 +19,19 @@ from typing import Any
 
 import msgspec
 
-from demerit.model import Author, Body, CallStatus, Event, Message, Notice, Relation, Role, Session, ToolCall, Usage
+from demerit.model import (
+    Author,
+    Body,
+    CallStatus,
+    Event,
+    Message,
+    Notice,
+    Relation,
+    Role,
+    Session,
+    ToolCall,
+    Usage,
+)
 from demerit.parsers.evidence import Judgement, by_exit_code, category_of, paths_in
 from demerit.parsers.records import (
     BAD_CONTENT,
@@ -148,9 +160,11 @@ _EXPORT = msgspec.json.Decoder(_Export)
 
 # Lines that carry nothing a report needs. A type that is in neither this set nor `_Reader.HANDLERS` is new to us.
 _IGNORED = frozenset(
-    "file-history-snapshot summary permission-mode last-prompt agent-name pr-link mode worktree-state frame-link "
-    "started result relocated bridge-session atis-latch agent-setting tag task-summary speculation-accept "
-    "attribution-snapshot content-replacement".split()
+    (
+        "file-history-snapshot summary permission-mode last-prompt agent-name pr-link mode worktree-state "
+        "frame-link started result relocated bridge-session atis-latch agent-setting tag task-summary "
+        "speculation-accept attribution-snapshot content-replacement"
+    ).split()
 )
 
 # --- fixed texts of the program ---------------------------------------------------------------------------
@@ -169,7 +183,12 @@ _NO_PERMISSION = re.compile(
     r"^Hook \S+ denied this tool",
     re.MULTILINE,
 )
-_NEVER_RAN = ("Sibling tool call errored", "Cancelled: parallel tool call", "Permission prompt was aborted", _INTERRUPT)
+_NEVER_RAN = (
+    "Sibling tool call errored",
+    "Cancelled: parallel tool call",
+    "Permission prompt was aborted",
+    _INTERRUPT,
+)
 _BROKEN_CALL = re.compile(
     r"InputValidationError|(?:Error: )?No such tool available|Unknown (?:skill|tool|slash command)|"
     r"MCP error -3260[12]\b"
@@ -205,12 +224,15 @@ _COMMAND = re.compile(r"<command-name>\s*/?([^<\s]*)")
 _COMMAND_ARGS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 # Commands of the program itself: what follows them is a setting, not a request to the model.
 _CONTROL = frozenset(
-    "add-dir agents bashes btw bug cd chrome clear color compact config context copy cost debug doctor effort "
-    "exit export extra-usage fast feedback fork help hooks ide install-github-app keybindings login logout mcp "
-    "memory model mobile output-style passes permissions plan plugin privacy-settings quit release-notes "
-    "reload-plugins remote-control rename resume rewind sandbox settings skills stats status statusline "
-    "stickers tasks terminal-setup theme todos upgrade usage vim voice".split()
+    (
+        "add-dir agents bashes btw bug cd chrome clear color compact config context copy cost debug doctor effort "
+        "exit export extra-usage fast feedback fork help hooks ide install-github-app keybindings login logout "
+        "mcp memory model mobile output-style passes permissions plan plugin privacy-settings quit release-notes "
+        "reload-plugins remote-control rename resume rewind sandbox settings skills stats status statusline "
+        "stickers tasks terminal-setup theme todos upgrade usage vim voice"
+    ).split()
 )
+
 
 def _is_notification(text: str) -> bool:
     return text.startswith('{"task_id":') or text.lstrip().startswith(_HARNESS_TEXTS)

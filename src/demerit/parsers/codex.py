@@ -1,9 +1,9 @@
 """Codex: rollouts under `~/.codex`, one session a file, one JSON object a line.
 
-A rollout tells most things twice: as the item that went to or came from the model (`response_item`), and as the
-event that the program showed (`event_msg`). Items make the messages and calls; events add what items leave out
-(exit codes, token counts, interrupts) and stand in where an item is missing. docs/formats/codex.md tells what is
-read, what is not, and how each fact is known.
+A rollout tells most things twice: as the item that went to or came from the model (`response_item`), and as
+the event that the program showed (`event_msg`). Items make the messages and calls; events add what items leave
+out (exit codes, token counts, interrupts) and stand in where an item is missing. docs/formats/codex.md tells
+what is read, what is not, and how each fact is known.
 """
 
 from __future__ import annotations
@@ -16,10 +16,32 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demerit.model import Author, Body, CallStatus, Category, Event, Message, Notice, Role, Session, ToolCall, Usage
+from demerit.model import (
+    Author,
+    Body,
+    CallStatus,
+    Category,
+    Event,
+    Message,
+    Notice,
+    Role,
+    Session,
+    ToolCall,
+    Usage,
+)
 from demerit.parsers import evidence, records
 from demerit.parsers.evidence import Judgement
-from demerit.parsers.records import NOTHING, BAD_CONTENT, Home, LineDecoder, Losses, Parser, Record, Sample, Source
+from demerit.parsers.records import (
+    BAD_CONTENT,
+    NOTHING,
+    Home,
+    LineDecoder,
+    Losses,
+    Parser,
+    Record,
+    Sample,
+    Source,
+)
 
 # --- the lines, as far as they are used -------------------------------------------------------------------
 
@@ -65,8 +87,8 @@ class _Payload(msgspec.Struct):
     content: _Parts = None
     message: str | None = None
     text: str | None = None
-    images: msgspec.Raw = NOTHING
-    local_images: msgspec.Raw = NOTHING
+    images: list[str] | None = None
+    local_images: list[str] | None = None
     summary: _Parts = None
     encrypted_content: msgspec.Raw = NOTHING
     # calls, and how they ended
@@ -80,7 +102,7 @@ class _Payload(msgspec.Struct):
     output: msgspec.Raw = NOTHING
     tools: msgspec.Raw = NOTHING
     result: msgspec.Raw = NOTHING
-    status: str | None = None
+    status: str | dict[str, Any] | None = None
     success: bool | None = None
     exit_code: int | None = None
     command: msgspec.Raw = NOTHING
@@ -90,7 +112,7 @@ class _Payload(msgspec.Struct):
     tool: str | None = None
     invocation: _Payload | None = None
     item: _Payload | None = None
-    error: _Small | None = None
+    error: _Small | str | None = None
     # tokens
     info: _Info | None = None
     usage: _Counts | None = None
@@ -152,21 +174,18 @@ _old_output = msgspec.json.Decoder(_Outcome)
 
 # --- fixed forms ------------------------------------------------------------------------------------------
 
-# What Codex says to the model under the role `user`: the markers of codex-rs/core/src/context, and older texts.
-_CONTEXT = tuple(
-    "<environment_context> <user_instructions> <recommended_plugins> <turn_aborted> <skill> <skills_instructions> "
-    "<apps_instructions> <plugins_instructions> <subagent_notification> <user_shell_command> <user_action> "
-    "<hook_prompt <goal_context> <codex_internal_context <external_ <collaboration_mode> <model_switch> "
-    "<personality_spec> <permissions".split()
-) + (
-    "# AGENTS.md instructions",
-    "Warning: The maximum number of unified exec processes",
-    "Warning: apply_patch was requested via",
-    "Warning: Your account was flagged",
-)
+# What Codex says to the model under the role `user`: fragments of codex-rs/core/src/context, and older texts.
+_CONTEXT = (
+    "# AGENTS.md instructions", "Warning: The maximum number of unified exec processes",
+    "Warning: apply_patch was requested via", "Warning: Your account was flagged",
+    "<environment_context>", "<user_instructions>", "<recommended_plugins>", "<turn_aborted>", "<skill>",
+    "<skills_instructions>", "<apps_instructions>", "<plugins_instructions>", "<subagent_notification>",
+    "<user_shell_command>", "<user_action>", "<hook_prompt", "<goal_context>", "<codex_internal_context",
+    "<external_", "<collaboration_mode>", "<model_switch>", "<personality_spec>", "<permissions",
+)  # fmt: skip
 _SUMMARY = ("Another language model started to solve this problem and produced a summary",)
 # The editor extension and the desktop app put what is open or attached before the request.
-_WRAPPERS = ("# Files mentioned by the user:", "# Context from my IDE setup:", "# Applications mentioned by the user:")
+_WRAPPERS = ("# Files mentioned by the user:", "# Context from my IDE setup:", "# Applications mentioned by")
 _REQUEST = "## My request for Codex:"
 _IMAGE_TAG = re.compile(r"\s*</?image\b[^>]*>\s*\Z")
 
@@ -184,8 +203,8 @@ _REFUSED = re.compile(
 )
 _ABORTED = re.compile(r"(?:Wall time[^\n]*\n)?(?:command )?aborted(?: by user(?: after [\d.]+\w*)?)?\s*\Z")
 _BROKEN = re.compile(
-    r"unsupported (?:custom tool )?call\b|failed to parse (?:function )?arguments\b|invalid arguments?\b|unknown tool\b"
-    r"|tool \S{1,200} (?:invoked with incompatible payload|is not enabled)|missing field `",
+    r"unsupported (?:custom tool )?call\b|failed to parse (?:function )?arguments\b|invalid arguments?\b"
+    r"|unknown tool\b|tool \S{1,200} (?:invoked with incompatible payload|is not enabled)|missing field `",
     re.IGNORECASE,
 )
 _FAILURE = re.compile(
@@ -208,6 +227,9 @@ _BY_STATUS = {
 }
 _BY_SCRIPT = {"completed": CallStatus.OK, "failed": CallStatus.FAILED, "terminated": CallStatus.OK}
 
+# The sandbox could not start the command: not the command's own exit code, whatever program it names.
+_SANDBOX = ("bwrap:", "sandbox-exec:", "error applying legacy Linux sandbox")
+
 # Which evidence about one call wins; among equals, the first.
 _PLAIN, _TEXT, _LOGGED, _EVENT = 0, 1, 2, 3
 _UNANSWERED = Judgement(CallStatus.PENDING, "no result")
@@ -216,6 +238,10 @@ _HEAD_CHARS = 4096
 _LEAST_CIPHERTEXT = 64
 # Copied lines of a fork are written in one burst; a person or a model takes longer.
 _BURST = timedelta(seconds=1)
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
 
 
 def _texts(parts: _Parts) -> list[str]:
@@ -282,12 +308,21 @@ def _difference(now: _Counts, before: _Counts) -> _Counts:
     return _Counts(*(max(0, (getattr(now, name) or 0) - (getattr(before, name) or 0)) for name in names))
 
 
-def _by_status(status: str | None, source: str) -> Judgement:
-    return Judgement(_BY_STATUS.get(status or "", CallStatus.UNKNOWN), f"{source} status {status}")
+def _state(payload: _Payload) -> str | None:
+    """The status, which one event gives as an object of one key."""
+    return next(iter(payload.status), None) if isinstance(payload.status, dict) else payload.status
 
 
-def _by_flag(is_good: bool, evidence: str) -> Judgement:
-    return Judgement(CallStatus.OK if is_good else CallStatus.FAILED, f"{evidence} {str(is_good).lower()}")
+def _error_text(payload: _Payload) -> str | None:
+    return payload.error.message if isinstance(payload.error, _Small) else payload.error
+
+
+def _by_status(status: str | None, told_by: str) -> Judgement:
+    return Judgement(_BY_STATUS.get(status or "", CallStatus.UNKNOWN), f"{told_by} status {status}")
+
+
+def _by_flag(is_good: bool, flag: str) -> Judgement:
+    return Judgement(CallStatus.OK if is_good else CallStatus.FAILED, f"{flag} {str(is_good).lower()}")
 
 
 # --- building ---------------------------------------------------------------------------------------------
@@ -317,15 +352,16 @@ class _Call:
         if rank > self.rank:
             self.rank, self.judgement = rank, judgement
 
-    def by_exit(self, code: int, output: str, source: str) -> Judgement:
+    def by_exit(self, code: int, output: str, told_by: str) -> Judgement:
         if code == 130 and self.breaks:
-            return Judgement(CallStatus.OK, f"{source} 130 after ^C", code)
-        return evidence.by_exit_code(self.command, code, output, source)
+            return Judgement(CallStatus.OK, f"{told_by} 130 after ^C", code)
+        command = None if output.startswith(_SANDBOX) else self.command
+        return evidence.by_exit_code(command, code, output, told_by)
 
     def frozen(self, ordinal: int, index: int) -> ToolCall:
-        status, evidence, code = self.judgement
+        status, reason, code = self.judgement
         return ToolCall(
-            ordinal, index, self.name, self.category, status, evidence, self.call_id, self.input, self.input_hash,
+            ordinal, index, self.name, self.category, status, reason, self.call_id, self.input, self.input_hash,
             self.paths, code, self.result, self.at,
         )  # fmt: skip
 
@@ -444,34 +480,43 @@ class _Builder:
 
     def add(self, record: Record) -> None:
         self.record = record
-        for line in _lines.decode(record, self.losses):
+        lines = _lines.decode(record, self.losses)
+        bare = self._undressed(record) if any(line.payload is None for line in lines) else []
+        for index, line in enumerate(lines):
             payload = line.payload
-            if payload is None:
-                self._bare(line)
-                continue
-            self._time(line.timestamp)
-            if self.is_copy:
-                self._look_for_own(line, payload)
-            self._dispatch(_LINES, _UNREAD_LINES, line.type, payload)
+            if payload is not None:
+                self._time(line.timestamp)
+                if self.is_copy:
+                    self._look_for_own(line, payload)
+                self._dispatch(_LINES, _UNREAD_LINES, line.type, payload)
+            elif index < len(bare):
+                self._bare(line, bare[index])
 
-    def _dispatch(self, known: _Handlers, unread: frozenset[str], kind: str | None, payload: _Payload) -> None:
+    def _dispatch(self, known: _Handlers, unread: list[str], kind: str | None, payload: _Payload) -> None:
         handler = known.get(kind or "")
         if handler is not None:
             handler(self, payload)
         elif kind not in unread:
             self.losses.add("unknown_type", self.record.offset)
 
-    def _bare(self, line: _Line) -> None:
+    def _undressed(self, record: Record) -> list[_Payload]:
+        losses = Losses()  # the record's own were counted
+        found = _payloads.decode(record, losses)
+        for loss in losses.result():
+            if loss.kind == "wrong_type":
+                self.losses.add(loss.kind, loss.first_offset, loss.count)
+        return found
+
+    def _bare(self, line: _Line, payload: _Payload) -> None:
         """A line without an envelope: of the first rollouts (mid 2025), or drifted."""
-        for payload in _payloads.decode(self.record, Losses()):
-            self._time(line.timestamp if payload.created_at is None else payload.created_at)
-            self.model = payload.model or self.model
-            if line.type in _ITEMS or (line.type is None and payload.role is not None):
-                self._item(payload)
-            elif line.type is None and payload.id is not None:
-                self._session_meta(payload)
-            elif line.record_type is None:
-                self.losses.add("no_payload" if line.type in _LINES else "unknown_type", self.record.offset)
+        self._time(line.timestamp if payload.created_at is None else payload.created_at)
+        self.model = payload.model or self.model
+        if line.type in _ITEMS or (line.type is None and payload.role is not None):
+            self._item(payload)
+        elif line.type is None and payload.id is not None:
+            self._session_meta(payload)
+        elif line.record_type is None:
+            self.losses.add("no_payload" if line.type in _LINES else "unknown_type", self.record.offset)
 
     def _item(self, payload: _Payload) -> None:
         kind = "message" if payload.type is None and payload.role is not None else payload.type
@@ -536,7 +581,8 @@ class _Builder:
         if self.own_ordinal is not None and line.ordinal is not None:
             is_own = line.ordinal >= self.own_ordinal and line.type != "session_meta"
         else:
-            turn_ms = _uuid7_ms(payload.turn_id) if line.type == "turn_context" or payload.type in _STARTS else None
+            is_turn = line.type == "turn_context" or payload.type in ("task_started", "turn_started")
+            turn_ms = _uuid7_ms(payload.turn_id) if is_turn else None
             self.has_turn_times = self.has_turn_times or turn_ms is not None
             is_own = turn_ms is not None and self.created_ms is not None and turn_ms >= self.created_ms
         if is_own:
@@ -595,6 +641,8 @@ class _Builder:
         text = "\n".join(texts)
         if payload.role == "user":
             self._user(payload, texts, "item")
+        elif text.startswith("<turn_aborted>") and payload.role == "developer":
+            self._interrupt(text, "")
         elif payload.role != "assistant":
             self._add("system" if payload.role in ("developer", "system") else "context", "harness", text)
         elif text.startswith('{"author":"') and '"trigger_turn"' in text:
@@ -608,8 +656,8 @@ class _Builder:
 
     def _user(self, payload: _Payload, texts: list[str], told_by: str) -> None:
         parts = payload.content if isinstance(payload.content, list) else []
-        lists = bytes(payload.images) + bytes(payload.local_images)
-        has_image = any("image" in (part.type or "").lower() for part in parts) or b'"' in lists
+        has_image = any("image" in (part.type or "").lower() for part in parts)
+        has_image = has_image or bool(payload.images or payload.local_images)
         texts = [text for text in texts if not _IMAGE_TAG.match(text)]
         injected = "\n".join(text for text in texts if evidence.starts_with_any(text, _CONTEXT))
         typed = "\n".join(text for text in texts if not evidence.starts_with_any(text, _CONTEXT))
@@ -631,8 +679,7 @@ class _Builder:
                 draft.told_by = "both"
                 draft.has_image = draft.has_image or has_image
                 return
-        self._close()
-        self._settle_error()
+        self._end_turn()
         draft = self._add("user", self.author, text)
         draft.told_by, draft.key, draft.has_image = told_by, key, has_image
         draft.is_repeat = key == self.aborted_key
@@ -674,15 +721,14 @@ class _Builder:
 
     def _model_item(self) -> _Draft:
         """The response that the item now read belongs to."""
-        if self.response is not None and self.response.is_answered:
-            # No token count in between (old logs have none), but the model has seen a result.
-            self._close()
         self.error = None
         self.is_compacting = self.is_terminal = False
         return self._respond()
 
     def _respond(self) -> _Draft:
-        if self.response is None:
+        if self.response is None or self.response.is_answered:
+            # Where no token count came in between (old logs have none): the model has seen a result.
+            self._close()
             self.response = self._add("assistant", "agent")
             self.response.model = self.model
         return self.response
@@ -725,9 +771,11 @@ class _Builder:
 
     def _count(self, counts: _Counts, total: _Counts | None, response_id: str | None) -> None:
         self.requests += 1
-        # Running totals name a request in every copy of the log, the parent's lines in a fork aside.
-        key = (total.input_tokens, total.cached_input_tokens, total.output_tokens) if total else (f"#{self.requests}",)
-        usage = _usage(counts, response_id or ":".join(map(str, (self._id(), *key))))
+        # Running totals name a request in every copy of the log.
+        place: tuple[object, ...] = (f"#{self.requests}",)
+        if total is not None:
+            place = (total.input_tokens, total.cached_input_tokens, total.output_tokens)
+        usage = _usage(counts, response_id or ":".join(map(str, (self._id(), *place))))
         if usage.is_empty:
             return
         draft = self.response or self.last
@@ -760,7 +808,8 @@ class _Builder:
 
     def _call(self, name: str, call_id: str | None, raw: msgspec.Raw, is_json: bool = True) -> _Call:
         value = self._value(raw, is_json)
-        call = _Call(name, call_id, self.at, "shell" if name == "exec" else evidence.category_of(name), _command(value))
+        category = "shell" if name == "exec" else evidence.category_of(name)
+        call = _Call(name, call_id, self.at, category, _command(value))
         if value is not None:
             call.input, call.input_hash = records.raw_body(raw, self.record, self.source), records.input_hash(value)
         patch = _patch(value, call.command)
@@ -774,22 +823,24 @@ class _Builder:
         return call
 
     def _note_poll(self, call: _Call, value: dict[str, Any]) -> None:
-        if call.name == "write_stdin" and "session_id" in value:
-            call.polls = f"session ID {value['session_id']}"
-            call.breaks = "\x03" in str(value.get("chars"))
-        elif call.name == "wait" and "cell_id" in value:
-            call.polls, call.category = f"cell ID {value['cell_id']}", "shell"
+        session, cell, chars = value.get("session_id"), value.get("cell_id"), value.get("chars")
+        if call.name == "write_stdin" and isinstance(session, str | int):
+            call.polls = f"session ID {session}"
+            call.breaks = isinstance(chars, str) and "\x03" in chars
+        elif call.name == "wait" and isinstance(cell, str | int):
+            call.polls, call.category = f"cell ID {cell}", "shell"
         if call.breaks and call.polls in self.processes:
             self.processes[call.polls].breaks = True
 
     def _tool_call(self, payload: _Payload) -> None:
-        raw = next((raw for raw in (payload.arguments, payload.input, payload.action) if records.is_given(raw)), NOTHING)
+        given = (payload.arguments, payload.input, payload.action)
+        raw = next(filter(records.is_given, given), NOTHING)
         name = "local_shell" if payload.type == "local_shell_call" else _tool_name(payload)
         draft = self._model_item()
         call = self._call(name, payload.call_id or payload.id, raw, payload.type != "custom_tool_call")
         draft.calls.append(call)
         if payload.type == "image_generation_call":
-            call.settle(_LOGGED, _by_status(payload.status, "item"))
+            call.settle(_LOGGED, _by_status(_state(payload), "item"))
 
     def _search(self, payload: _Payload) -> None:
         """A web search has an item (often without an id) and an event; whichever comes first makes the call."""
@@ -801,14 +852,14 @@ class _Builder:
                 del self.searches[index]
                 return
         call = self._call("web_search", call_id, payload.action)
-        call.settle(_LOGGED, _by_status(payload.status or "completed", "item"))
+        call.settle(_LOGGED, _by_status(_state(payload) or "completed", "item"))
         self._model_item().calls.append(call)
         self.searches.append((call, is_item))
 
     # results
 
     def _output(self, payload: _Payload) -> None:
-        raw = next((raw for raw in (payload.output, payload.tools, payload.result) if records.is_given(raw)), NOTHING)
+        raw = next(filter(records.is_given, (payload.output, payload.tools, payload.result)), NOTHING)
         if self.response is not None:
             self.response.is_answered = True
         calls = self._answered_by(payload)
@@ -819,7 +870,7 @@ class _Builder:
         else:
             body = records.raw_body(raw, self.record, self.source)
             if payload.type == "tool_search_output":
-                rank, judgement = _LOGGED, _by_status(payload.status, "item")
+                rank, judgement = _LOGGED, _by_status(_state(payload), "item")
             else:
                 rank, judgement = self._judge(calls[0], raw)
             for call in calls:
@@ -848,10 +899,10 @@ class _Builder:
                 return _LOGGED, call.by_exit(metadata.exit_code, head, "metadata exit code")
         header = _HEADER.match(head)
         if header is not None:
-            return self._by_header(call, header, head[header.end() :])
-        for form, status, evidence in _FORMS:
+            return self._by_header(call, header, head.partition("Output:\n")[2])
+        for form, status, what in _FORMS:
             if form.match(head):
-                return _TEXT, Judgement(status, f"{evidence}: {head.partition(chr(10))[0][:80]}")
+                return _TEXT, Judgement(status, f"{what}: {head.partition(chr(10))[0][:80]}")
         if call.category == "edit":
             is_done = head.startswith(("Success.", "Done!"))
             return _PLAIN, Judgement(CallStatus.OK if is_done else CallStatus.UNKNOWN, "text of a patch")
@@ -868,10 +919,11 @@ class _Builder:
             if found.success is not None:
                 return _LOGGED, _by_flag(found.success, "success")
             if found.isError is not None:
-                return _LOGGED, _by_flag(not found.isError, "not isError")
+                status = CallStatus.FAILED if found.isError else CallStatus.OK
+                return _LOGGED, Judgement(status, f"isError {str(found.isError).lower()}")
         return _PLAIN, Judgement(CallStatus.UNKNOWN, "a result without a status")
 
-    def _by_header(self, call: _Call, header: re.Match[str], rest: str) -> tuple[int, Judgement]:
+    def _by_header(self, call: _Call, header: re.Match[str], output: str) -> tuple[int, Judgement]:
         running = header["process"] or header["cell"]
         if running is not None:
             if call.polls:
@@ -882,7 +934,7 @@ class _Builder:
         if header["script"] is not None:
             outcome = Judgement(_BY_SCRIPT[header["script"]], f"header script {header['script']}")
         else:
-            outcome = (started or call).by_exit(int(header["exit"]), rest, "header exit code")
+            outcome = (started or call).by_exit(int(header["exit"]), output, "header exit code")
         if started is None:
             return _TEXT, outcome
         # What ended is the call that started the process; this one only looked.
@@ -905,44 +957,47 @@ class _Builder:
     def _exec_end(self, payload: _Payload) -> None:
         if bytes(payload.source) in (b'"user_shell"', b'"userShell"'):
             return  # the person ran it with `!`
-        source = payload.type or "event"
         for call in self._ended("exec_command", payload, payload.command):
             if payload.status == "declined" or payload.exit_code is None:
-                call.settle(_EVENT, _by_status(payload.status, source))
+                call.settle(_EVENT, _by_status(_state(payload), f"{payload.type}"))
             else:
                 output = (payload.aggregated_output or "")[:_HEAD_CHARS]
-                call.settle(_EVENT, call.by_exit(payload.exit_code, output, f"{source} exit code"))
+                call.settle(_EVENT, call.by_exit(payload.exit_code, output, f"{payload.type} exit code"))
 
     def _patch_end(self, payload: _Payload) -> None:
-        source = payload.type or "event"
         for call in self._ended("apply_patch", payload, payload.changes):
             if not call.paths:
                 changed = self._value(payload.changes)
                 call.paths = tuple(changed) if isinstance(changed, dict) else ()
             if payload.status == "declined" or payload.success is None:
-                call.settle(_EVENT, _by_status(payload.status, source))
+                call.settle(_EVENT, _by_status(_state(payload), f"{payload.type}"))
             else:
-                call.settle(_EVENT, _by_flag(payload.success, f"{source} success"))
+                call.settle(_EVENT, _by_flag(payload.success, f"{payload.type} success"))
 
     def _mcp_end(self, payload: _Payload) -> None:
         asked = payload.invocation or payload
-        for call in self._ended(f"mcp__{asked.server}__{asked.tool}", payload, asked.arguments):
+        calls = self._ended(f"mcp__{asked.server}__{asked.tool}", payload, asked.arguments)
+        outcome = self._mcp_outcome(payload)
+        for call in calls:
             call.result = call.result or records.raw_body(payload.result, self.record, self.source)
-            call.settle(_EVENT, self._mcp_outcome(payload))
+            call.settle(_EVENT, outcome)
 
     def _mcp_outcome(self, payload: _Payload) -> Judgement:
-        source = payload.type or "event"
-        refusal = payload.error.message if payload.error else None
-        for result in _outcomes.decode(Record(bytes(payload.result), None), self.losses):
+        refusal = _error_text(payload)
+        given = [Record(bytes(payload.result), None)] if records.is_given(payload.result) else []
+        for result in (result for record in given for result in _outcomes.decode(record, self.losses)):
             if records.is_given(result.Err):
                 refusal = records.json_head(bytes(result.Err), _HEAD_CHARS)
             elif result.Ok is not None or result.isError is not None:
-                is_error = result.isError or (result.Ok is not None and result.Ok.isError)
-                return _by_flag(not is_error, f"{source} not isError")
+                is_error = bool(result.isError or (result.Ok is not None and result.Ok.isError))
+                return Judgement(
+                    CallStatus.FAILED if is_error else CallStatus.OK,
+                    f"{payload.type} isError {str(is_error).lower()}",
+                )
         if refusal is not None:
             status = CallStatus.DECLINED if _REFUSED.match(refusal) else CallStatus.FAILED
-            return Judgement(status, f"{source} error: {refusal[:80]}")
-        return _by_status(payload.status, source)
+            return Judgement(status, f"{payload.type} error: {refusal[:80]}")
+        return _by_status(_state(payload), f"{payload.type}")
 
     def _tool_response(self, payload: _Payload) -> None:
         for call in self.calls.get(payload.call_id or payload.id or "", ()):
@@ -958,21 +1013,25 @@ class _Builder:
 
     # turns
 
-    def _task_started(self, payload: _Payload) -> None:
+    def _end_turn(self) -> None:
+        """An error that nothing of the model followed has ended its turn."""
         self._close()
-        self._settle_error()
+        if self.error is not None:
+            self._add("assistant", "harness", self.error, "api_error")
+            self.error = None
+
+    def _task_started(self, payload: _Payload) -> None:
+        self._end_turn()
         self.last = None
         self.searches.clear()
         self.is_terminal = False
 
     def _task_complete(self, payload: _Payload) -> None:
-        self._close()
-        self._settle_error()
+        self._end_turn()
         self.is_terminal = self.is_exec  # `codex exec` runs one task and is done
 
     def _aborted(self, payload: _Payload) -> None:
-        self._close()
-        self._settle_error()
+        self._end_turn()
         if payload.reason != "review_ended":
             self._interrupt("", payload.reason or "")
 
@@ -997,19 +1056,12 @@ class _Builder:
         self.is_compacting = True
 
     def _failed(self, payload: _Payload) -> None:
-        self.error = payload.message or (payload.error.message if payload.error else None) or "error"
+        self.error = payload.message or _error_text(payload) or "error"
         self._note("api_error", self.error[:500])
-
-    def _settle_error(self) -> None:
-        """An error that nothing of the model followed has ended its turn."""
-        if self.error is not None:
-            self._close()
-            self._add("assistant", "harness", self.error, "api_error")
-            self.error = None
 
     def _subagent(self, payload: _Payload) -> None:
         thread = payload.agent_thread_id or payload.new_thread_id
-        self._note("subagent", " ".join(filter(None, (thread, payload.kind or payload.status))))
+        self._note("subagent", " ".join(filter(None, (thread, payload.kind or _state(payload)))))
 
     # the whole
 
@@ -1017,8 +1069,7 @@ class _Builder:
         return (self.meta.id if self.meta else None) or self.source.name
 
     def session(self) -> Session:
-        self._close()
-        self._settle_error()
+        self._end_turn()
         self._leave_out_copied()
         drafts = [draft for draft in self.drafts if not draft.is_repeat]
         place = {id(draft): ordinal for ordinal, draft in enumerate(drafts)}
@@ -1039,7 +1090,7 @@ class _Builder:
             ended=self.ended,
             modified=self.source.modified,
             terminal=self.is_terminal,
-            events=tuple(replace(event, message_ordinal=place.get(id(after))) for event, after in self.events),
+            events=tuple(replace(event, message_ordinal=place.get(id(last))) for event, last in self.events),
             loose_usage=tuple(self.loose),
             losses=self.losses.result(),
         )
@@ -1056,21 +1107,21 @@ _LINES: _Handlers = {
     "token_usage_record": _Builder._usage_record,
     "inter_agent_communication": _Builder._agent_message,
 }
+_CALLS = _words("function_call custom_tool_call local_shell_call tool_search_call tool_call image_generation_call")
+_OUTPUTS = _words(
+    "function_call_output custom_tool_call_output local_shell_call_output tool_search_output "
+    "mcp_tool_call_output tool_result function_result"
+)
 _ITEMS: _Handlers = {
     "message": _Builder._message,
     "agent_message": _Builder._agent_message,
     "reasoning": _Builder._reasoning,
     "web_search_call": _Builder._search,
-    **dict.fromkeys(
-        "function_call custom_tool_call local_shell_call tool_search_call tool_call image_generation_call".split(),
-        _Builder._tool_call,
-    ),
-    **dict.fromkeys(
-        "function_call_output custom_tool_call_output local_shell_call_output tool_search_output mcp_tool_call_output "
-        "tool_result function_result".split(),
-        _Builder._output,
-    ),
-    **dict.fromkeys("compaction compaction_summary context_compaction".split(), _Builder._compacted),
+    "compaction": _Builder._compacted,
+    "compaction_summary": _Builder._compacted,
+    "context_compaction": _Builder._compacted,
+    **dict.fromkeys(_CALLS, _Builder._tool_call),
+    **dict.fromkeys(_OUTPUTS, _Builder._output),
 }
 _EVENTS: _Handlers = {
     "token_count": _Builder._token_count,
@@ -1107,24 +1158,17 @@ _COMPLETED: _Handlers = {
     "contextcompaction": _Builder._compacted,
     "usermessage": _Builder._user_event,
 }
-_STARTS = frozenset(("task_started", "turn_started"))
 
 # Known, and of no use here: what they tell is told by another line, or is no matter of a report.
-_UNREAD_LINES = frozenset(
-    "world_state inter_agent_communication_metadata retained_context security_risk_score realtime_item".split()
+_UNREAD_LINES = _words(
+    "world_state inter_agent_communication_metadata retained_context security_risk_score realtime_item"
 )
-_UNREAD_ITEMS = frozenset("ghost_snapshot configuration_update additional_tools compaction_trigger other".split())
-_UNREAD_EVENTS = frozenset(
-    "account/rateLimits/updated codex/event/raw_item warning guardian_warning deprecation_notice background_event "
-    "agent_reasoning_section_break session_configured thread_goal_updated entered_review_mode exited_review_mode "
-    "mcp_tool_call_begin exec_command_begin exec_command_output_delta terminal_interaction patch_apply_begin "
-    "patch_apply_updated web_search_begin image_generation_begin image_generation_end view_image_tool_call turn_diff "
-    "plan_update plan_delta item_started hook_started hook_completed mcp_startup_update mcp_startup_complete "
-    "exec_approval_request apply_patch_approval_request request_permissions request_user_input elicitation_request "
-    "guardian_assessment dynamic_tool_call_request collab_agent_spawn_begin collab_agent_interaction_begin "
-    "collab_agent_interaction_end collab_waiting_begin collab_waiting_end collab_close_begin collab_close_end "
-    "collab_resume_begin collab_resume_end model_reroute model_verification raw_response_item undo_started "
-    "undo_completed injected_message shutdown_complete safety_buffering turn_moderation_metadata".split()
+_UNREAD_ITEMS = _words("ghost_snapshot configuration_update additional_tools")
+_UNREAD_EVENTS = _words(
+    "warning guardian_assessment entered_review_mode exited_review_mode thread_goal_updated injected_message "
+    "image_generation_end view_image_tool_call dynamic_tool_call_request undo_completed shutdown_complete "
+    "collab_agent_interaction_end collab_waiting_end collab_close_end collab_resume_end turn_diff plan_update "
+    "background_event account/rateLimits/updated codex/event/raw_item"
 )
 
 
@@ -1149,7 +1193,8 @@ def _is_codex(value: object) -> bool:
         is_line = isinstance(kind, str) and (kind in _LINES or kind in _UNREAD_LINES)
         return kind == "session_meta" or (is_line and "timestamp" in value)
     # The first rollouts (mid 2025): a header without a type, then items, with marks of state in between.
-    return value.get("record_type") == "state" or (kind is None and {"id", "timestamp", "instructions"} <= value.keys())
+    is_header = kind is None and {"id", "timestamp", "instructions"} <= value.keys()
+    return is_header or value.get("record_type") == "state"
 
 
 PARSER = Parser(

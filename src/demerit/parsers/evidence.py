@@ -23,11 +23,35 @@ class Judgement(NamedTuple):
 
 # Programs for which exit code 1 is an answer ("nothing found", "differs", "false"), not a failure.
 _ANSWERS_WITH_1 = frozenset(
-    "grep egrep fgrep rg ag ack zgrep pgrep pidof diff cmp colordiff test [ [[ which type command hash "
-    "git-grep expr fuser lsof getent".split()
+    [
+        "grep",
+        "egrep",
+        "fgrep",
+        "rg",
+        "ag",
+        "ack",
+        "zgrep",
+        "pgrep",
+        "pidof",
+        "diff",
+        "cmp",
+        "colordiff",
+        "test",
+        "[",
+        "[[",
+        "which",
+        "type",
+        "command",
+        "hash",
+        "git-grep",
+        "expr",
+        "fuser",
+        "lsof",
+        "getent",
+    ]
 )
 # Programs that say nothing and do not fail in practice: one of these before a benign one changes nothing.
-_QUIET = frozenset("cd pushd popd export set source . true : sleep echo printf pwd local unset env time".split())
+_QUIET = frozenset(("cd pushd popd export set source . true : sleep echo printf pwd local unset env time").split())
 _GIT_ANSWERS = re.compile(
     r"git\s+(?:-\S+\s+(?:\S+\s+)?)*?(?:grep\b|diff\b.*--(?:exit-code|quiet|check)\b|diff-index\b.*--quiet\b"
     r"|merge-base\b.*--is-ancestor\b|show-ref\b|ls-files\b.*--error-unmatch\b|check-ignore\b"
@@ -128,7 +152,8 @@ def by_exit_code(command: str | None, exit_code: int, output: str, source: str =
 
 _CATEGORIES: dict[str, Category] = {}
 for _category, _names in {
-    "read": "read readfile read_file view cat notebookread read_many_files view_image open_file fs_read readmcpresource",
+    "read": "read readfile read_file view cat notebookread read_many_files view_image open_file fs_read "
+    "readmcpresource",
     "search": "grep glob ls search find rg list_directory list_files search_files search_file_content codebase_search "
     "file_search grep_search list_dir toolsearch tool_search search_tools",
     "edit": "edit multiedit apply_patch applypatch str_replace str_replace_editor str_replace_based_edit_tool "
@@ -180,6 +205,7 @@ def patch_paths(patch: str) -> tuple[str, ...]:
 
 
 # --- prompts ----------------------------------------------------------------------------------------------
+
 
 def starts_with_any(text: str, prefixes: Iterable[str]) -> bool:
     """Whether the text, leading blanks aside, begins with one of the prefixes."""

@@ -14,6 +14,7 @@ from demerit.quality.archetype import (
     ArchetypeFacts,
     classify_archetype,
 )
+from demerit.quality.assess import IDLE_AFTER, Assessor, assess, is_idle
 from demerit.quality.context import (
     RESET_DROP_FRACTION,
     RESET_FLOOR_TOKENS,
@@ -30,6 +31,7 @@ from demerit.quality.prompts import (
     classify_prompt,
     prompt_hygiene,
 )
+from demerit.quality.report import Advice, BreakdownLine, CallRef, Report, UsageTotals
 from demerit.quality.score import (
     GRADE_ORDER,
     SIGNALS_VERSION,
@@ -44,6 +46,7 @@ from demerit.quality.score import (
     score,
     score_breakdown,
 )
+from demerit.quality.summary import RequestTotals, Summary, summarize
 from demerit.quality.thinking import (
     THINKING_BYTES_PER_TOKEN,
     Thinking,
@@ -58,6 +61,7 @@ __all__ = [
     "DEEP_MINUTES",
     "ERRORED_TAIL",
     "GRADE_ORDER",
+    "IDLE_AFTER",
     "MARATHON_MESSAGES",
     "MARATHON_MINUTES",
     "PROMPT_FACTS_VERSION",
@@ -67,8 +71,12 @@ __all__ = [
     "STANDARD_MESSAGES",
     "STANDARD_MINUTES",
     "THINKING_BYTES_PER_TOKEN",
+    "Advice",
     "Archetype",
     "ArchetypeFacts",
+    "Assessor",
+    "BreakdownLine",
+    "CallRef",
     "Confidence",
     "ContextHealth",
     "ContextHealthFolder",
@@ -78,13 +86,18 @@ __all__ = [
     "PenaltyKind",
     "PromptFacts",
     "PromptHygiene",
+    "Report",
+    "RequestTotals",
     "Score",
     "ScoreBreakdownItem",
     "Signals",
+    "Summary",
     "Thinking",
     "ThinkingBand",
     "ThinkingFolder",
+    "UsageTotals",
     "Verdict",
+    "assess",
     "classify",
     "classify_archetype",
     "classify_prompt",
@@ -93,9 +106,11 @@ __all__ = [
     "gpa_points",
     "grade_for",
     "is_context_reset",
+    "is_idle",
     "penalties",
     "prompt_hygiene",
     "score",
     "score_breakdown",
+    "summarize",
     "thinking_band",
 ]

@@ -92,9 +92,7 @@ def model_breaks_tool_schema(facts: AdviceFolder) -> Advice | None:
 
 def same_call_fails_again(facts: AdviceFolder) -> Advice | None:
     """The same tool with the same input failed three times or more, wherever in the session."""
-    (name, _), refs = max(
-        facts.failed_inputs.items(), key=lambda item: item[1].count, default=(("", ""), Evidence())
-    )
+    (name, _), refs = max(facts.failed_inputs.items(), key=lambda item: item[1].count, default=(("", ""), Evidence()))
     if refs.count < 3:
         return None
     text = (

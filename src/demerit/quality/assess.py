@@ -170,7 +170,13 @@ class _Requests:
         self.count += 1
         written = usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
         for at, tokens in enumerate(
-            (usage.input_tokens, usage.cache_read_tokens, written, usage.output_tokens, usage.cache_write_1h_tokens)
+            (
+                usage.input_tokens,
+                usage.cache_read_tokens,
+                written,
+                usage.output_tokens,
+                usage.cache_write_1h_tokens,
+            )
         ):
             self.sums[at] += tokens
         if usage.reasoning_tokens is not None:
@@ -254,8 +260,8 @@ class Assessor:
 
     def result(self, session: Session, path: str | None = None) -> Report:
         """The report, with all that is not in the messages (times, names, losses) taken from `session`."""
-        for usage in session.loose_usage:
-            self._requests.add(usage, own=False)
+        for request in session.loose_usage:
+            self._requests.add(request, own=False)
         calls = self._calls
         judged = calls.statuses_are_logged
         idle = is_idle(session, self._now)
@@ -276,7 +282,7 @@ class Assessor:
         health = self._requests.context.result()
         usage = self._requests.totals()
         thinking = self._thinking.result()
-        events = Counter(event.kind for event in session.events)
+        events: Counter[str] = Counter(event.kind for event in session.events)
         children = sum(event.kind == "subagent" and event.detail == "failed" for event in session.events)
         failures = signals.tool_failures
         return Report(
@@ -296,7 +302,9 @@ class Assessor:
             terminal=session.terminal,
             parent_session_id=session.parent_source_id,
             statuses=dict(calls.statuses),
-            failures_per_100_calls=round(failures * 100 / calls.total, 1) if failures is not None and calls.total else None,
+            failures_per_100_calls=round(failures * 100 / calls.total, 1)
+            if failures is not None and calls.total
+            else None,
             basis=tuple(self._unmeasured(signals, session, usage)),
             advice=self._advice.result(hygiene, health),
             facts=facts,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import heapq
 import math
 from array import array
-from typing import Literal, NamedTuple
+from typing import Literal
+
+import msgspec
 
 __all__ = [
     "THINKING_BYTES_PER_TOKEN",
@@ -28,7 +30,9 @@ _MOST_TOKENS = 2**53
 """More than any turn has; a larger number in a damaged log would not fit a float."""
 
 
-class Thinking(NamedTuple):
+class Thinking(msgspec.Struct, frozen=True):
+    """The shape of a session's thinking, over its own assistant turns."""
+
     assistant_turns: int
     thinking_turns: int
     tail_tokens: int

@@ -1,6 +1,6 @@
-"""A dozen invented sessions, small and in the real shape of each format, for trying demerit without logs of one's own."""
+"""Invented sessions in the real shape of each format, to try demerit on without logs of one's own."""
 
 from pathlib import Path
 
-SAMPLES = Path(__file__).parent
+SAMPLES: Path = Path(__file__).parent
 """The folder of the bundled samples."""
