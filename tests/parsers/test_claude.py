@@ -1,4 +1,4 @@
-"""Claude Code logs. Row names (Q1, T2, ...) are those of the field's known mistakes, see docs/formats/claude-code.md."""
+"""Claude Code logs. Row names (Q1, T2, ...) are the mistakes known in the field: docs/formats/claude-code.md."""
 
 from __future__ import annotations
 

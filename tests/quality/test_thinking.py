@@ -112,7 +112,7 @@ def test_a_folder_goes_on_after_a_result() -> None:
     folder.add(0)
     assert folder.result() == Thinking(1, 0, 0, 0, "off")
     folder.add(700)
-    assert folder.result() == (2, 1, 700, 700, "high")
+    assert folder.result() == Thinking(2, 1, 700, 700, "high")
 
 
 TURNS = st.lists(st.just(0.0) | st.integers(1, 10_000).map(float), min_size=1)

@@ -60,22 +60,9 @@ from demerit.parsers.records import (
 
 _ROLES = frozenset(("system", "developer", "user", "assistant", "tool", "function"))
 # What other agents' lines, blocks and files have, and message lists have not.
-_FOREIGN_KEYS = frozenset(
-    ("message", "messageId", "parts", "tool_results", "sessionId", "parentUuid", "schema_version")
-)
+_FOREIGN_KEYS = frozenset(("message", "messageId", "parts", "schema_version"))
 _FOREIGN_BLOCKS = ("tool-call", "tool-result", "toolCall", "toolResult", "toolUse")
-_FOREIGN_BODY_KEYS = frozenset(
-    (
-        "info",
-        "history",
-        "trajectory",
-        "trajectory_format",
-        "sessionId",
-        "producer",
-        "context_window",
-        "traceId",
-    )
-)
+_FOREIGN_BODY_KEYS = frozenset(("info", "trajectory_format", "context_window", "traceId"))
 _SNIFFED = 20  # entries of a list
 
 
@@ -318,10 +305,8 @@ def _unwrapped(text: str) -> str:
     for tag in _WRAPPERS:
         opening, closing = f"<{tag}>", f"</{tag}>"
         first, *others = kept.split(opening)
-        for other in others:
-            _, closed, after = other.partition(closing)
-            first += after if closed else opening + other
-        kept = first
+        pieces = (other.partition(closing) for other in others)
+        kept = first + "".join(after if closed else opening + inside for inside, closed, after in pieces)
     return text if kept == text else kept.strip()
 
 
@@ -711,9 +696,7 @@ class _Builder:
                 self._answer(identity, None, *self.early.pop(identity))
         return made
 
-    def _answer(
-        self, call_id: _Id, name: str | None, record: Record, judge: _Judge, raw: msgspec.Raw
-    ) -> None:
+    def _answer(self, call_id: _Id, name: str | None, record: Record, judge: _Judge, raw: msgspec.Raw) -> None:
         """Gives a result to its call; one without an id to the first open call of that name."""
         identity = None if call_id in (None, "") else str(call_id)
         if identity is not None and identity not in self.waiting and identity not in self.early:
