@@ -1,6 +1,6 @@
 """Time and memory of `classify_prompt` on prompts of 10 MB that are made to be hard.
 
-    python benchmarks/classify_prompt.py
+    python -m benchmarks.classify_prompt
 
 One line for each prompt: seconds, megabytes a second, the ratio to one plain `str.count` of a rare word over
 the same prompt, and the peak of memory allocated beyond the prompt (measured in a second run, because the

@@ -19,7 +19,7 @@ from demerit.quality.report import Report
 from demerit.sources import Unreadable, read_sessions
 
 # A report shows no bodies, and of texts only their beginning.
-_REPORT_LIMITS = Source(text_bytes=4096, bodies=False)
+REPORT_LIMITS = Source(text_bytes=4096, bodies=False)
 # Below this a pool of processes costs more than it saves.
 _WORTH_A_POOL = 8 << 20
 
@@ -57,7 +57,7 @@ def grade(
     moment = now or datetime.now(UTC)
     if isinstance(path_or_messages, str | os.PathLike):
         path = Path(path_or_messages)
-        return [report_on(session, moment, ended, str(path)) for session in read_sessions(path, _REPORT_LIMITS)]
+        return [report_on(session, moment, ended, str(path)) for session in read_sessions(path, REPORT_LIMITS)]
     return [report_on(chat.parse_messages(list(path_or_messages), Source()), moment, ended, None)]
 
 
@@ -79,7 +79,7 @@ class Graded(NamedTuple):
 def grade_file(path: str, now: datetime, ended: bool) -> Graded:
     """What one log gives; what keeps it from being read is in `error`."""
     try:
-        sessions = read_sessions(Path(path), _REPORT_LIMITS)
+        sessions = read_sessions(Path(path), REPORT_LIMITS)
     except Unreadable as error:
         return Graded(path, [], [], error)
     reports = [report_on(session, now, ended, path) for session in sessions]

@@ -310,7 +310,7 @@ def document(reports: Sequence[Report], summary: Summary, failures: Sequence[Fai
     """
     value = {
         "schema": SCHEMA,
-        "reports": [_as_object(report) for report in reports],
+        "reports": reports,
         "summary": summary,
         "errors": failures,
     }
@@ -321,13 +321,6 @@ def document(reports: Sequence[Report], summary: Summary, failures: Sequence[Fai
     if not data.isascii():
         data = _BARE.sub(lambda found: json.dumps(found[0])[1:-1], data.decode()).encode()
     return data.replace(b"\x7f", b"\\u007f")
-
-
-def _as_object(report: Report) -> dict[str, Any]:
-    value = msgspec.structs.asdict(report)
-    if report.thinking is not None:
-        value["thinking"] = report.thinking._asdict()  # a NamedTuple would be an array
-    return value
 
 
 def _without_surrogates(value: Any) -> Any:

@@ -91,7 +91,13 @@ def console_for(stream: IO[str], environ: Mapping[str, str]) -> Console:
     width = int(columns) if columns.isascii() and columns.isdecimal() and 0 < int(columns[:5]) else None
     if width is None and not stream.isatty():
         width = _PIPE_COLUMNS
-    return Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
+    return _Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave the exit code to the command: Rich itself would exit here."""
+        raise BrokenPipeError
 
 
 class Cards:
@@ -146,9 +152,10 @@ class Cards:
         self._print([Text(heading, "bold"), *self._lines(reports, min(self._console.width, _WIDEST_LIST))])
 
     def _print(self, lines: Iterable[Text]) -> None:
-        for line in lines:
-            line.rstrip()
-            self._console.print(line, no_wrap=True, overflow="ignore", crop=False)
+        with self._console:  # one write for all of them
+            for line in lines:
+                line.rstrip()
+                self._console.print(line, no_wrap=True, overflow="ignore", crop=False)
 
     # The parts of a card
 

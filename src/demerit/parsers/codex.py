@@ -321,8 +321,8 @@ def _by_status(status: str | None, told_by: str) -> Judgement:
     return Judgement(_BY_STATUS.get(status or "", CallStatus.UNKNOWN), f"{told_by} status {status}")
 
 
-def _by_flag(is_good: bool, flag: str) -> Judgement:
-    return Judgement(CallStatus.OK if is_good else CallStatus.FAILED, f"{flag} {str(is_good).lower()}")
+def _by_flag(flag: str, value: bool, is_good: bool) -> Judgement:
+    return Judgement(CallStatus.OK if is_good else CallStatus.FAILED, f"{flag} {str(value).lower()}")
 
 
 # --- building ---------------------------------------------------------------------------------------------
@@ -481,7 +481,8 @@ class _Builder:
     def add(self, record: Record) -> None:
         self.record = record
         lines = _lines.decode(record, self.losses)
-        bare = self._undressed(record) if any(line.payload is None for line in lines) else []
+        is_bare = any(line.payload is None for line in lines)
+        bare = _payloads.decode(record, self.losses) if is_bare else []
         for index, line in enumerate(lines):
             payload = line.payload
             if payload is not None:
@@ -498,14 +499,6 @@ class _Builder:
             handler(self, payload)
         elif kind not in unread:
             self.losses.add("unknown_type", self.record.offset)
-
-    def _undressed(self, record: Record) -> list[_Payload]:
-        losses = Losses()  # the record's own were counted
-        found = _payloads.decode(record, losses)
-        for loss in losses.result():
-            if loss.kind == "wrong_type":
-                self.losses.add(loss.kind, loss.first_offset, loss.count)
-        return found
 
     def _bare(self, line: _Line, payload: _Payload) -> None:
         """A line without an envelope: of the first rollouts (mid 2025), or drifted."""
@@ -566,10 +559,11 @@ class _Builder:
         parent = spawn.get("parent_thread_id") if isinstance(spawn, dict) else None
         self.spawned_by = payload.parent_thread_id or (parent if isinstance(parent, str) else None)
         self.is_exec = value == "exec"
+        is_program = value in ("exec", "mcp") or payload.thread_source not in (None, "user")
         self.is_subagent = subagent is not None or payload.thread_source == "subagent"
         if self.is_subagent:
             self.author = "agent"
-        elif self.is_exec or payload.thread_source not in (None, "user"):
+        elif is_program:
             self.author = "harness"
 
     def _look_for_own(self, line: _Line, payload: _Payload) -> None:
@@ -846,11 +840,10 @@ class _Builder:
         """A web search has an item (often without an id) and an event; whichever comes first makes the call."""
         is_item = payload.type == "web_search_call"
         call_id = payload.call_id or payload.id
-        for index, (known, known_is_item) in enumerate(self.searches):
-            if known_is_item != is_item:
-                known.call_id = known.call_id or call_id
-                del self.searches[index]
-                return
+        if self.searches and self.searches[0][1] != is_item:  # those that wait are all of one kind
+            known = self.searches.pop(0)[0]
+            known.call_id = known.call_id or call_id
+            return
         call = self._call("web_search", call_id, payload.action)
         call.settle(_LOGGED, _by_status(_state(payload) or "completed", "item"))
         self._model_item().calls.append(call)
@@ -917,10 +910,9 @@ class _Builder:
             if code is not None:
                 return _LOGGED, call.by_exit(code, records.json_head(bytes(raw), _HEAD_CHARS), "exit code")
             if found.success is not None:
-                return _LOGGED, _by_flag(found.success, "success")
+                return _LOGGED, _by_flag("success", found.success, found.success)
             if found.isError is not None:
-                status = CallStatus.FAILED if found.isError else CallStatus.OK
-                return _LOGGED, Judgement(status, f"isError {str(found.isError).lower()}")
+                return _LOGGED, _by_flag("isError", found.isError, not found.isError)
         return _PLAIN, Judgement(CallStatus.UNKNOWN, "a result without a status")
 
     def _by_header(self, call: _Call, header: re.Match[str], output: str) -> tuple[int, Judgement]:
@@ -972,7 +964,7 @@ class _Builder:
             if payload.status == "declined" or payload.success is None:
                 call.settle(_EVENT, _by_status(_state(payload), f"{payload.type}"))
             else:
-                call.settle(_EVENT, _by_flag(payload.success, f"{payload.type} success"))
+                call.settle(_EVENT, _by_flag(f"{payload.type} success", payload.success, payload.success))
 
     def _mcp_end(self, payload: _Payload) -> None:
         asked = payload.invocation or payload
@@ -984,16 +976,13 @@ class _Builder:
 
     def _mcp_outcome(self, payload: _Payload) -> Judgement:
         refusal = _error_text(payload)
-        given = [Record(bytes(payload.result), None)] if records.is_given(payload.result) else []
-        for result in (result for record in given for result in _outcomes.decode(record, self.losses)):
-            if records.is_given(result.Err):
-                refusal = records.json_head(bytes(result.Err), _HEAD_CHARS)
-            elif result.Ok is not None or result.isError is not None:
-                is_error = bool(result.isError or (result.Ok is not None and result.Ok.isError))
-                return Judgement(
-                    CallStatus.FAILED if is_error else CallStatus.OK,
-                    f"{payload.type} isError {str(is_error).lower()}",
-                )
+        if records.is_given(payload.result):
+            for found in _outcomes.decode(Record(bytes(payload.result), None), self.losses):
+                if records.is_given(found.Err):
+                    refusal = records.json_head(bytes(found.Err), _HEAD_CHARS)
+                elif found.Ok is not None or found.isError is not None:
+                    is_error = bool(found.isError or (found.Ok is not None and found.Ok.isError))
+                    return _by_flag(f"{payload.type} isError", is_error, not is_error)
         if refusal is not None:
             status = CallStatus.DECLINED if _REFUSED.match(refusal) else CallStatus.FAILED
             return Judgement(status, f"{payload.type} error: {refusal[:80]}")
@@ -1002,7 +991,7 @@ class _Builder:
     def _tool_response(self, payload: _Payload) -> None:
         for call in self.calls.get(payload.call_id or payload.id or "", ()):
             if payload.success is not None:
-                call.settle(_EVENT, _by_flag(payload.success, f"{payload.type} success"))
+                call.settle(_EVENT, _by_flag(f"{payload.type} success", payload.success, payload.success))
 
     def _item_completed(self, payload: _Payload) -> None:
         """From 0.149 on the one event for what had an event each; its item has their fields."""
