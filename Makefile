@@ -8,10 +8,10 @@ BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint audit bench fix lock
+.PHONY: help run test check lint audit bench fix picture lock
 
 help: ## list these commands
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-9s%s\n", $$1, $$2}' Makefile
 
 run: .venv/run.stamp ## report on the agent sessions of this machine, or on the bundled samples
 	@$(BIN)/demerit $(ARGS)
@@ -36,12 +36,17 @@ audit: .venv/dev.stamp ## look up the locked packages among the known vulnerabil
 		echo "audit: the vulnerability service cannot be reached from here, so the locked packages were not audited."; \
 	else cat .venv/audit.txt; exit $$status; fi
 
-bench: .venv/dev.stamp ## measure speed and memory
-	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
+bench: .venv/dev.stamp ## measure speed and memory, one benchmark after the other
+	@failed=; for file in $$(grep -l __main__ benchmarks/*.py); do name=$$(basename "$$file" .py); echo "== $$name"; \
+		$(BIN)/python -m "benchmarks.$$name" || failed="$$failed $$name"; done; \
+	test -z "$$failed" || { echo "bench: failed:$$failed"; exit 1; }
 
 fix: .venv/dev.stamp ## repair what ruff can, and format
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+picture: .venv/dev.stamp ## draw the card in the README anew
+	$(BIN)/python docs/img/make.py
 
 lock: | $(BIN)/python ## write the locks anew from pyproject.toml
 	$(INSTALL) --require-hashes -r requirements/lock.txt

@@ -47,9 +47,7 @@ CARDS = {
     # 15 for a last prompt that nobody answered, 3 for a failed test.
     "claude-abandoned.jsonl": Card(CLAUDE, "B", 82, "abandoned", "medium", None, "standard", 1, 0, 0, 1),
     # Esc during a command: the call is cancelled, not failed, and the person had the last word.
-    "claude-interrupted.jsonl": Card(
-        CLAUDE, "B", 82, "abandoned", "medium", "interrupted", "quick", 1, 0, 0, 1
-    ),
+    "claude-interrupted.jsonl": Card(CLAUDE, "B", 82, "abandoned", "medium", "interrupted", "quick", 1, 0, 0, 1),
     "claude-api-error.jsonl": Card(CLAUDE, "B", 85, "abandoned", "medium", "api_error", "quick"),
     # 30 errored, 18 failures, 25 retries, 10 streak.
     "claude-looping.jsonl": Card(CLAUDE, "F", 17, "errored", "high", None, "quick", 6, 5, 0, 6),

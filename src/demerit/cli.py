@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -28,7 +30,6 @@ GATE_FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 _FORMATS = ("table", "json", "markdown")
 _STDIN = "-"
 _RECENT = timedelta(days=30)
-_LISTED = 10
 # Less than this is read before a progress bar would have been seen.
 _MANY_FILES, _MANY_BYTES = 50, 64 << 20
 
@@ -49,6 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a console that cannot show a letter shows a question mark
             stream.reconfigure(errors="replace")
+    _stop_at_once()
     try:
         code = app(_with_command(arguments), prog_name="demerit", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
@@ -64,6 +66,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         kind = type(error).__name__
         return _say(f"{kind}: {error}. This is a fault of demerit; --debug shows where it is.", WRONG_USAGE)
     return _say("stopped", INTERRUPTED) if code == INTERRUPTED else int(code or 0)
+
+
+def _stop_at_once() -> None:
+    """Make an interrupt end the reading processes too: a pool would first finish all that it was given."""
+    main = os.getpid()
+
+    def stop(signum: int, frame: object) -> None:
+        if os.getpid() != main:
+            os._exit(INTERRUPTED)  # a forked reader, which would print a traceback of its own
+        from multiprocessing import active_children
+
+        for child in active_children():
+            child.kill()
+        raise KeyboardInterrupt
+
+    with suppress(ValueError):  # not in the main thread: then no interrupt comes here either
+        signal.signal(signal.SIGINT, stop)
 
 
 def _with_command(arguments: list[str]) -> list[str]:
@@ -128,20 +147,20 @@ class Bar(NamedTuple):
     @classmethod
     def read(cls, text: str) -> Bar:
         """The bar that a grade or a score names. Raises Misuse when it is neither."""
-        from demerit.quality.score import GRADE_FLOORS
+        from demerit.quality.score import GRADE_ORDER, grade_for
 
-        floors = dict(GRADE_FLOORS)
-        if text.upper() in floors:
-            return cls(text.upper(), floors[text.upper()])
+        letter = text.strip().upper()
+        if letter and letter in GRADE_ORDER:
+            return cls(letter, next(score for score in range(101) if grade_for(score) == letter))
         try:
             number = float(text)
         except ValueError:
             number = -1.0
         if 0 <= number <= 100:
             return cls(f"{number:g}", number)
-        near = next((letter for letter in text.upper() if letter in floors), "D" if text.upper() == "E" else "")
-        if text.rstrip("%").isdecimal():
-            near = str(min(int(text.rstrip("%")), 100))
+        near = {"E": "D"}.get(letter) or next((part for part in letter if part in GRADE_ORDER), "")
+        if letter.rstrip("%").isdecimal():
+            near = str(min(int(letter.rstrip("%")), 100))
         hint = f"; did you mean {near}?" if near else ""
         raise Misuse(f"--fail-under {text!r} is none of A, B, C, D, F and no score from 0 to 100{hint}")
 
@@ -181,7 +200,9 @@ def grade(
             show_default=False,
         ),
     ] = None,
-    ended: Annotated[bool, typer.Option("--ended", help="Take every session as ended, even if just now active.")] = False,
+    ended: Annotated[
+        bool, typer.Option("--ended", help="Take every session as ended, even if just now active.")
+    ] = False,
     allow_unscored: Annotated[
         bool, typer.Option("--allow-unscored", help="Let sessions that cannot be scored pass --fail-under.")
     ] = False,
@@ -210,16 +231,34 @@ def grade(
     found = Found()
     if paths:
         _read_named(paths, asked, found)
+    elif not _read_machine(asked, found):
+        return _introduce(asked, found)
+    elif not found.reports and asked.format == "table":
+        _write(lambda: _put(b"No session in the last 30 days; demerit --all goes through the older ones.\n"))
+        return _finish(asked, found, cards=True)
+    return _finish(asked, found, cards=bool(paths) or asked.everything)
+
+
+def _introduce(asked: Asked, found: Found) -> int:
+    """What to show on a machine without any log: the samples, to whoever looks; nothing to a program."""
+    none = "no agent has left a log on this machine"
+    if asked.bar is not None:
+        raise Misuse(f"{none}, so there is nothing to hold to a bar; name what to grade: demerit grade PATH")
+    if asked.format == "table":
+        from demerit.samples import SAMPLES
+
+        _write(lambda: _put(b"No agent has left a log on this machine yet. These are the samples that come along.\n\n"))
+        _read_named([str(SAMPLES)], asked, found)
     else:
-        _read_machine(asked, found)
-    return _finish(asked, found, named=bool(paths))
+        _say(f"{none}; name what to grade: demerit grade PATH")
+    return _finish(asked, found, cards=True)
 
 
 def _one_of(text: str) -> str:
-    from difflib import get_close_matches
-
     if text.lower() in _FORMATS:
         return text.lower()
+    from difflib import get_close_matches
+
     near = get_close_matches(text.lower(), _FORMATS, 1, 0.4)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise Misuse(f"--format {text!r} is none of {', '.join(_FORMATS)}{hint}")
@@ -244,29 +283,24 @@ class Found:
         self.reports: list[Report] = []
         self.requests = RequestTotals()
         self.failures: dict[str, Failure] = {}
-        self.named_failures: list[Failure] = []
+        self.named: list[Failure] = []
+        """Those of paths that the user named."""
         self.broken: list[Failure] = []
-        """Of those that nobody named, the logs of a known agent."""
-        self.notice = ""
-        """Why this is not about what the user asked for, but about something else."""
+        """Those of logs of a known agent that a walk met."""
 
-    def add(self, graded: Graded) -> None:
-        self.reports += graded.reports
-        self.requests.add(graded.usages)
-
-    def fail(self, path: str, reason: str, *, named: bool, known_agent: bool = False) -> None:
+    def fail(self, path: str, reason: str, *, named: bool = False, known_agent: bool = False) -> None:
         from demerit.render import Failure
 
         if path not in self.failures:
             failure = self.failures[path] = Failure(path, reason)
             if named:
-                self.named_failures.append(failure)
+                self.named.append(failure)
             elif known_agent:
                 self.broken.append(failure)
 
-    def skip(self, skipped: Iterable[Unreadable]) -> None:
-        for error in skipped:
-            self.fail(error.path, error.reason, named=False, known_agent=error.known_agent)
+    def skip(self, errors: Iterable[Unreadable]) -> None:
+        for error in errors:
+            self.fail(error.path, error.reason, known_agent=error.known_agent)
 
     def summary(self) -> Summary:
         from demerit.quality.summary import summarize
@@ -274,53 +308,181 @@ class Found:
         return summarize(self.reports, self.requests.result())
 
 
-def _read_named(names: Sequence[str], asked: Asked, found: Found) -> None:
-    """Read what the user named; each name that gives no session is a failure of its own."""
-    from demerit.library import grade_files
+def _read_named(names: Iterable[str], asked: Asked, found: Found) -> None:
+    """Read what the user named. A name that gives no session is a failure, whatever lies below it."""
     from demerit.sources import Unreadable, find_logs
 
     skipped: list[Unreadable] = []
     files: dict[object, Path] = {}
-    owners: dict[str, set[str]] = {}
+    below: dict[str, set[str]] = {}
     for name in dict.fromkeys(names):
         if name == _STDIN:
             _read_stdin(asked, found)
             continue
         try:
-            for path in find_logs([name], skipped):
-                path = files.setdefault(_identity(path), path)
-                owners.setdefault(str(path), set()).add(name)
+            paths = [files.setdefault(_identity(path), path) for path in find_logs([name], skipped)]
+            below[str(Path(name))] = set(map(str, paths))
         except Unreadable as error:
             found.fail(error.path, error.reason, named=True)
     gave: set[str] = set()
-    for graded in _watched(list(files.values()), lambda paths: grade_files(paths, asked.now, asked.ended)):
-        found.add(graded)
-        by_itself = any(Path(name) == Path(graded.path) for name in owners[graded.path])
+    for graded in _graded(list(files.values()), asked):
+        found.reports += graded.reports
+        found.requests.add(graded.usages)
         if graded.reports:
-            gave |= owners[graded.path]
+            gave.add(graded.path)
         else:
-            error = graded.error or Unreadable(graded.path, "no session in it")
-            found.fail(error.path, error.reason, named=by_itself, known_agent=error.known_agent)
-    found.skip(error for error in skipped if error.path not in names)
-    for name in dict.fromkeys(names):
-        if name != _STDIN and name not in gave and str(Path(name)) not in found.failures:
-            reasons = {error.path: error.reason for error in skipped}
-            files_in_it = sum(name in having for having in owners.values())
-            none = f"no session in any of the {files_in_it} files in it" if files_in_it else "no .jsonl or .json in it"
+            skipped.append(graded.error or Unreadable(graded.path, "no session in it"))
+    reasons = {error.path: error.reason for error in skipped}
+    for name, paths_below in below.items():
+        if gave.isdisjoint(paths_below):
+            none = f"none of the {len(paths_below)} files in it gave a session" if paths_below else "no log in it"
             found.fail(name, reasons.get(name, none), named=True)
+    found.skip(skipped)
 
 
 def _read_stdin(asked: Asked, found: Found) -> None:
-    from demerit.library import Graded, report_on, requests_of
-    from demerit.parsers.records import Source
+    from demerit.library import REPORT_LIMITS, report_on, requests_of
     from demerit.sources import Unreadable, read_stream
 
     try:
-        sessions = read_stream(sys.stdin.buffer, Source(text_bytes=4096, bodies=False), "standard input")
-    except Unreadable as error:
-        found.fail(_STDIN, error.reason, named=True)
+        sessions = read_stream(sys.stdin.buffer, REPORT_LIMITS, _STDIN)
+    except (Unreadable, OSError) as error:
+        found.fail(_STDIN, getattr(error, "reason", None) or str(error), named=True)
         return
-    reports = [report_on(session, asked.now, asked.ended, _STDIN) for session in sessions]
-    found.add(Graded(_STDIN, reports, [usage for session in sessions for usage in requests_of(session)]))
-    if not reports:
+    found.reports += [report_on(session, asked.now, asked.ended, _STDIN) for session in sessions]
+    for session in sessions:
+        found.requests.add(requests_of(session))
+    if not sessions:
         found.fail(_STDIN, "no session in it", named=True)
+
+
+def _read_machine(asked: Asked, found: Found) -> bool:
+    """Read the logs that agents keep on this machine; whether there is any, however old."""
+    from demerit.sources import agent_logs
+
+    skipped: list[Unreadable] = []
+    since = asked.now - _RECENT
+    logs = list(agent_logs(Path(os.path.expanduser("~")), os.environ, skipped))
+    for graded in _graded([path for path in logs if asked.everything or _modified(path) >= since], asked):
+        recent = [
+            report
+            for report in graded.reports
+            if asked.everything or (report.ended_at or _modified(Path(graded.path))) >= since
+        ]
+        if recent:
+            found.reports += recent
+            found.requests.add(graded.usages)
+        if graded.error:
+            skipped.append(graded.error)
+    found.skip(skipped)
+    return bool(logs)
+
+
+def _identity(path: Path) -> object:
+    try:
+        status = path.stat()
+    except OSError:
+        return path
+    return status.st_dev, status.st_ino
+
+
+def _modified(path: Path) -> datetime:
+    try:
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except (OSError, ValueError, OverflowError):
+        return datetime.max.replace(tzinfo=UTC)  # reading it will say what is wrong
+
+
+def _graded(paths: list[Path], asked: Asked) -> Iterator[Graded]:
+    """What each file gives, with a progress bar on a terminal when it takes a while."""
+    from demerit.library import grade_files
+
+    results = grade_files(paths, asked.now, asked.ended)
+    if sys.stderr is None or not sys.stderr.isatty():
+        return results
+    sizes = [path.stat().st_size if path.exists() else 0 for path in paths]
+    if len(paths) < _MANY_FILES and sum(sizes) < _MANY_BYTES:
+        return results
+    from demerit.terminal import watched
+
+    return watched(results, sizes)
+
+
+def _finish(asked: Asked, found: Found, cards: bool) -> int:
+    """Print what was found, then what is wrong with it; the exit code."""
+    from demerit.render import place
+
+    _write(lambda: _print(asked, found, cards))
+    for failure in found.named:
+        _say(f"{place(failure.path)}: {failure.reason}")
+    failed = [] if asked.bar is None else list(_judged(asked, asked.bar, found))
+    for sentence in failed:
+        _say(sentence)
+    others = len(found.failures) - len(found.named) - (len(found.broken) if asked.bar else 0)
+    if others:
+        files = "1 file was" if others == 1 else f"{others:,} files were"
+        _say(f"{files} passed over as no agent's log, or unreadable; --format json lists them under errors")
+    return WRONG_USAGE if found.named else GATE_FAILED if failed else 0
+
+
+def _judged(asked: Asked, bar: Bar, found: Found) -> Iterator[str]:
+    """One sentence for each session, and each broken log, that does not pass the bar."""
+    from collections import Counter
+
+    from demerit.render import lost, place, why_unscored
+
+    several = Counter(report.path for report in found.reports)
+    for report in found.reports:
+        if report.relation == "subagent" and not asked.subagents:
+            continue
+        name = place(report.path or _STDIN)
+        name += f", session {report.session_id}" if several[report.path] > 1 else ""
+        if report.score is None or not report.messages:
+            if not asked.allow_unscored:
+                why = why_unscored(report)
+                yield f"{name}: not scored, so not {bar.name} or better: {why}; --allow-unscored lets it pass"
+        elif report.score < bar.score:
+            yield f"{name}: {report.score} {report.grade} is below {bar.name}: lost {lost(report)}"
+    for failure in found.broken:
+        yield f"{failure.path}: {failure.reason}, and a gate does not pass over an agent's log that it cannot read"
+
+
+def _print(asked: Asked, found: Found, cards: bool) -> None:
+    from demerit.render import document, markdown, worst_and_newest
+
+    failures = list(found.failures.values())
+    if asked.format == "json":
+        _put(document(found.reports, found.summary(), failures) + b"\n")
+    elif asked.format == "markdown":
+        tables = [("", found.reports)] if cards else worst_and_newest(found.reports)
+        _put(markdown(tables, found.reports if cards else (), found.summary(), failures).encode())
+    else:
+        from demerit.terminal import Cards, console_for
+
+        page = Cards(console_for(sys.stdout, os.environ), asked.now, home=os.path.expanduser("~"))
+        if cards:
+            page.all(found.reports, found.summary())
+        else:
+            page.overview(found.reports, found.summary(), "of the last 30 days")
+
+
+def _put(data: bytes) -> None:
+    """Write a document in UTF-8, whatever the console's encoding is: most often it goes into a file."""
+    sys.stdout.flush()
+    if hasattr(sys.stdout, "buffer"):
+        sys.stdout.buffer.write(data)
+    else:
+        sys.stdout.write(data.decode())
+
+
+def _write(write: Callable[[], None]) -> None:
+    """Run `write`, and end quietly when nobody reads on (`| head`)."""
+    try:
+        write()
+        sys.stdout.flush()
+    except OSError as error:
+        # Windows reports a closed pipe as an invalid argument.
+        if error.errno not in (errno.EPIPE, errno.EINVAL) and not isinstance(error, BrokenPipeError):
+            raise Misuse(f"the report could not be written: {error.strerror or error}") from None
+        # What is still buffered would fail once more when Python exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -22,6 +22,8 @@ from demerit.sources import Unreadable, read_sessions
 REPORT_LIMITS = Source(text_bytes=4096, bodies=False)
 # Below this a pool of processes costs more than it saves.
 _WORTH_A_POOL = 8 << 20
+_BATCH_BYTES = 4 << 20
+_BATCH_FILES = 100
 
 
 def parse(path: str | os.PathLike[str]) -> list[Session]:
@@ -66,14 +68,20 @@ def report_on(session: Session, now: datetime, ended: bool, path: str | None) ->
     return assess(msgspec.structs.replace(session, terminal=True) if ended else session, now, path)
 
 
-class Graded(NamedTuple):
+class Graded(msgspec.Struct):
     """What one log gave."""
 
     path: str
-    reports: list[Report]
-    usages: list[Usage]
+    reports: list[Report] = []
+    usages: list[Usage] = []
     """Every request of its sessions, to be counted once over all logs (see `RequestTotals`)."""
-    error: Unreadable | None = None
+    reason: str | None = None
+    """Why it gave none, in words."""
+    known_agent: bool = False
+
+    @property
+    def error(self) -> Unreadable | None:
+        return Unreadable(self.path, self.reason, self.known_agent) if self.reason else None
 
 
 def grade_file(path: str, now: datetime, ended: bool) -> Graded:
@@ -81,7 +89,7 @@ def grade_file(path: str, now: datetime, ended: bool) -> Graded:
     try:
         sessions = read_sessions(Path(path), REPORT_LIMITS)
     except Unreadable as error:
-        return Graded(path, [], [], error)
+        return Graded(path, reason=error.reason, known_agent=error.known_agent)
     reports = [report_on(session, now, ended, path) for session in sessions]
     return Graded(path, reports, [usage for session in sessions for usage in requests_of(session)])
 
@@ -95,20 +103,42 @@ def requests_of(session: Session) -> Iterator[Usage]:
 def grade_files(paths: Iterable[Path], now: datetime, ended: bool = False, workers: int = 0) -> Iterator[Graded]:
     """What each log gives, in the order of `paths`, read over `workers` processes (0: one a core)."""
     files = [str(path) for path in paths]
+    sizes = [_size(path) for path in files]
     workers = min(workers or os.cpu_count() or 1, len(files))
-    if workers < 2 or sum(map(_size, files)) < _WORTH_A_POOL:
+    if workers < 2 or sum(sizes) < _WORTH_A_POOL:
         yield from (grade_file(path, now, ended) for path in files)
         return
+    batches = _batches(files, sizes)
     with ProcessPoolExecutor(workers) as pool:
-        # The largest first, or the last one running is the largest.
-        order = sorted(files, key=_size, reverse=True)
-        futures: dict[str, Future[Graded]] = {path: pool.submit(grade_file, path, now, ended) for path in order}
-        for path in files:
-            yield futures.pop(path).result()
+        # The largest first, or the last one running is the largest; the answers come in the order of the files.
+        order = sorted(range(len(batches)), key=lambda at: -batches[at][1])
+        futures = {at: pool.submit(_grade_batch, batches[at][0], now, ended) for at in order}
+        for at in range(len(batches)):
+            yield from _BATCH.decode(futures.pop(at).result())
+
+
+# Reports go from process to process as MessagePack: pickling structs one by one takes several times as long.
+_BATCH = msgspec.msgpack.Decoder(list[Graded])
+
+
+def _grade_batch(paths: list[str], now: datetime, ended: bool) -> bytes:
+    return msgspec.msgpack.encode([grade_file(path, now, ended) for path in paths])
+
+
+def _batches(files: list[str], sizes: list[int]) -> list[tuple[list[str], int]]:
+    """The files in order, in batches with their sizes: sending one small file at a time costs more than reading it."""
+    batches: list[tuple[list[str], int]] = []
+    for path, size in zip(files, sizes, strict=True):
+        if batches and batches[-1][1] + size <= _BATCH_BYTES and len(batches[-1][0]) < _BATCH_FILES:
+            batches[-1] = (batches[-1][0], batches[-1][1] + size)
+            batches[-1][0].append(path)
+        else:
+            batches.append(([path], size))
+    return batches
 
 
 def _size(path: str) -> int:
     try:
         return os.stat(path).st_size
-    except OSError:
+    except (OSError, ValueError):
         return 0

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -93,6 +93,8 @@ _ENDINGS = {
     "children_failed": "sub-agents failed",
 }
 _RELATIONS = {"subagent": "sub-agent of", "fork": "fork of", "continuation": "continues"}
+_LISTED = 10
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _STATUSES = [status.value for status in CallStatus]
 _SCORED = {"tool_failures", "tool_retries", "edit_churn", "longest_failure_streak"}
 
@@ -108,6 +110,11 @@ def tokens(n: int) -> str:
         if n < 999.5 * size:
             return f"{n / size:.3g}{unit}"
     return f"{n / 10**9:,.3g}G" if n < 10**12 else f"{n // 10**9:,}G"
+
+
+def place(path: str) -> str:
+    """A path as it is said to people."""
+    return "standard input" if path == "-" else path
 
 
 def title(report: Report) -> str:
@@ -151,6 +158,8 @@ def models(report: Report) -> str:
 def arithmetic(report: Report) -> tuple[str, str]:
     """The score as it came about, and the score itself: `100 - 9 - 10 =` and `81 B`."""
     points = [line.points for line in report.breakdown]
+    if not points:
+        return "nothing lost:", f"{report.score} {report.grade}"
     terms = " ".join(["100", *(f"- {lost}" for lost in points), "="])
     return terms, f"{report.score} {report.grade}{', never below 0' if sum(points) > 100 else ''}"
 
@@ -182,10 +191,47 @@ def shared_reason(line: BreakdownLine) -> str:
     return clean(only) if " " in only else ""
 
 
-def reason(call: CallRef, shared: str) -> str:
-    """Why a call is named, and what shows it; without the reason that it shares with the others."""
-    why = clean(call.why)
-    return ", ".join(part for part in ("" if why == shared else why, clean(call.evidence)) if part)
+class Alike(NamedTuple):
+    """Calls of a line, one after the other, of which the same is to be said; everything is cleaned."""
+
+    calls: list[CallRef]
+    tool: str
+    file: str
+    reason: str
+
+    @property
+    def messages(self) -> str:
+        """The first of their messages: `#6 #15 #16 +2`."""
+        numbers = list(dict.fromkeys(call.message for call in self.calls))
+        more = f" +{len(numbers) - 3}" if len(numbers) > 3 else ""
+        return " ".join(f"#{number}" for number in numbers[:3]) + more
+
+
+def alike(line: BreakdownLine, shared: str) -> list[Alike]:
+    """The calls of a line in their order, those alike together. The reason that all share is not said again."""
+    groups: list[Alike] = []
+    for call in line.calls:
+        why = clean(call.why)
+        reason = ", ".join(part for part in ("" if why == shared else why, clean(call.evidence)) if part)
+        group = Alike([call], clean(call.tool or ""), clean(call.file or ""), reason)
+        if groups and groups[-1][1:] == group[1:]:
+            groups[-1].calls.append(call)
+        else:
+            groups.append(group)
+    return groups
+
+
+def worst_and_newest(reports: Iterable[Report]) -> list[tuple[str, list[Report]]]:
+    """Headings with the ten sessions under each, or one heading where there are no more in all.
+
+    Sub-agents are left out, and so are logs without a message, of which agents leave many.
+    """
+    own = [report for report in reports if report.relation != "subagent" and report.messages]
+    newest = sorted(own, key=lambda report: report.ended_at or _LONG_AGO, reverse=True)
+    if len(newest) <= _LISTED:
+        return [("Newest first", newest)] if newest else []
+    worst = sorted((report for report in newest if report.score is not None), key=lambda report: report.score or 0)
+    return [(f"The {_LISTED} worst", worst[:_LISTED]), (f"The {_LISTED} newest", newest[:_LISTED])]
 
 
 def unmeasured(report: Report) -> str:
@@ -224,7 +270,7 @@ def overall(summary: Summary) -> list[tuple[str, list[str]]]:
         (
             "costliest",
             [
-                f"{signal.signal.replace('_', ' ')} {signal.points:,} in {count(signal.sessions, 'session')}"
+                f"{signal.signal.replace('_', ' ')} {signal.points:,} points in {count(signal.sessions, 'session')}"
                 for signal in summary.costly_signals
             ],
         ),
@@ -275,17 +321,15 @@ def _usage(found: UsageTotals | None) -> list[str]:
 
 def _hygiene(found: Hygiene) -> list[str]:
     shown = [
-        f"{n} {what}"
+        f"{n} of {found.prompts} {what}"
         for n, what in (
             (found.short, "under four words"),
-            (found.duplicate, "said before, word for word"),
-            (found.no_code_context, "asking for a change and naming no file or code"),
+            (found.duplicate, "word for word as before"),
+            (found.no_code_context, "for a change without naming code"),
         )
         if n
     ]
-    if found.unstructured_start:
-        shown.append("the first says little")
-    return [f"of {found.prompts}: {shown[0]}", *shown[1:]] if shown else []
+    return [*shown, "the first says little"] if found.unstructured_start else shown
 
 
 def _event(kind: str) -> str:
@@ -335,7 +379,7 @@ def _without_surrogates(value: Any) -> Any:
 
 # --- Markdown ---------------------------------------------------------------------------------------------
 
-_CALLS_LISTED = 5
+_GROUPS_LISTED = 5
 
 
 def markdown(
@@ -357,7 +401,7 @@ def markdown(
         lines += [*_section(report), ""]
     if failures:
         lines += ["### No session in", ""]
-        lines += [f"- {escaped(failure.path)}: {escaped(failure.reason)}" for failure in failures]
+        lines += [f"- {escaped(place(failure.path))}: {escaped(failure.reason)}" for failure in failures]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -401,13 +445,14 @@ def _section(report: Report) -> Iterator[str]:
     for line in report.breakdown:
         shared = shared_reason(line)
         yield f"- **-{line.points}** {escaped(line.label)}{': ' + escaped(shared) if shared else ''}"
-        shown = line.calls[:_CALLS_LISTED]
-        for call in shown:
-            names = ", ".join(escaped(name) for name in (call.tool, call.file) if name)
-            why = escaped(reason(call, shared))
-            yield f"  - message {call.message}{', ' + names if names else ''}{': ' + why if why else ''}"
-        if shown and total_of(line) > len(shown):
-            yield f"  - +{total_of(line) - len(shown)} more"
+        groups = alike(line, shared)[:_GROUPS_LISTED]
+        for group in groups:
+            numbers = group.messages.replace("#", "")
+            names = [escaped(name) for name in (f"message {numbers}", group.tool, group.file) if name]
+            yield f"  - {', '.join(names)}{': ' + escaped(group.reason) if group.reason else ''}"
+        left = total_of(line) - sum(len(group.calls) for group in groups)
+        if groups and left > 0:
+            yield f"  - {left:,} more"
     for label, items in facts(report):
         yield f"- {label}: {', '.join(map(escaped, items))}"
     if basis := unmeasured(report):

@@ -21,7 +21,7 @@ import msgspec
 
 from demerit.model import Session
 from demerit.parsers import PARSERS, parser_for
-from demerit.parsers.records import BAD_CONTENT, Record, Sample, Source
+from demerit.parsers.records import BAD_CONTENT, Parser, Record, Sample, Source
 
 LOG_SUFFIXES = (".jsonl", ".json")
 """What a walk of a folder looks at. A file that is named on its own may have any name."""
@@ -141,10 +141,9 @@ def read_sessions(path: Path, limits: Source = Source()) -> list[Session]:  # no
 def read_stream(stream: BinaryIO, source: Source, label: str) -> list[Session]:
     """All sessions in a stream of bytes; `label` names it in errors. Raises Unreadable as `read_sessions` does."""
     lines = _lines(stream)
-    sample, taken = _sample(lines)
+    parser, sample, taken = _recognise(lines)
     if not taken:
         raise Unreadable(label, "it is empty")
-    parser = parser_for(sample)
     if parser is None:
         raise Unreadable(label, _what_it_is(sample))
     return parser.parse(chain(taken, lines), source)
@@ -187,8 +186,8 @@ class _Rest(io.RawIOBase):
         return len(data)
 
 
-def _sample(lines: Iterator[Record]) -> tuple[Sample, list[Record]]:
-    """How a source begins, and the records that were taken from it to see that."""
+def _recognise(lines: Iterator[Record]) -> tuple[Parser | None, Sample, list[Record]]:
+    """Whose a source is, how it begins, and the records that were taken from it to see that."""
     taken: list[Record] = []
     values: list[object] = []
     size = 0
@@ -196,13 +195,21 @@ def _sample(lines: Iterator[Record]) -> tuple[Sample, list[Record]]:
         taken.append(record)
         size += len(record.data)
         try:
-            values.append(msgspec.json.decode(record.data))
+            value = msgspec.json.decode(record.data)
         except BAD_CONTENT as error:
             if len(taken) == 1 and "truncated" in str(error):  # a JSON value goes on in the next line
-                return _document(record, lines)
+                sample, taken = _document(record, lines)
+                return parser_for(sample), sample, taken
+        else:
+            values.append(value)
+            one = Sample((value,))
+            for parser in PARSERS:
+                if parser.one_line_tells and parser.sniff(one):
+                    return parser, one, taken
         if len(taken) == _SAMPLE_LINES or size > _SAMPLE_BYTES:
-            return Sample(tuple(values)), taken
-    return Sample(tuple(values), is_document=len(taken) == len(values) == 1), taken
+            break
+    sample = Sample(tuple(values), is_document=len(taken) == len(values) == 1)
+    return parser_for(sample), sample, taken
 
 
 def _document(first: Record, lines: Iterator[Record]) -> tuple[Sample, list[Record]]:

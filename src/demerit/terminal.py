@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from itertools import zip_longest
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, TypeVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from demerit.quality.report import BreakdownLine, CallRef, Report
+from demerit.quality.report import BreakdownLine, Report
 from demerit.quality.summary import Summary
 from demerit.render import (
+    Alike,
+    alike,
     arithmetic,
     clean,
     count,
@@ -27,21 +29,33 @@ from demerit.render import (
     facts,
     models,
     overall,
-    reason,
+    place,
     relation,
     shared_reason,
     title,
     total_of,
     unmeasured,
     why_unscored,
+    worst_and_newest,
 )
 
 _STYLES = {
-    **{"A": "green", "B": "cyan", "C": "yellow", "D": "dark_orange", "F": "red"},
-    **{"completed": "green", "abandoned": "yellow", "errored": "red", "unknown": "dim"},
-    **{"failed": "red", "invalid": "red"},
-    **{"prompts": "yellow", "unread": "yellow"},
+    "A": "green",
+    "B": "cyan",
+    "C": "yellow",
+    "D": "dark_orange",
+    "F": "red",
+    "completed": "green",
+    "abandoned": "yellow",
+    "errored": "red",
+    "unknown": "dim",
+    "failed": "red",
+    "invalid": "red",
+    "prompts": "yellow",
+    "unread": "yellow",
 }
+
+_Result = TypeVar("_Result")
 
 _PIPE_COLUMNS = 100
 # Longer lines are harder to read, and a card has nothing to fill them with.
@@ -49,8 +63,9 @@ _WIDEST_CARD = 110
 _WIDEST_LIST = 180
 _NARROW = 64
 """Below this the indent shrinks, and a call's evidence goes on a line of its own."""
-_CALLS_SHOWN = 4
+_GROUPS_SHOWN = 4
 _LABEL_CELLS = 9
+_FILE_CELLS = 44
 
 
 class _Glyphs(NamedTuple):
@@ -88,7 +103,7 @@ _PLAIN = _Glyphs(
 def console_for(stream: IO[str], environ: Mapping[str, str]) -> Console:
     """A console on `stream`: as wide as COLUMNS says, or the terminal is; 100 columns into a pipe or a file."""
     columns = environ.get("COLUMNS", "")
-    width = int(columns) if columns.isascii() and columns.isdecimal() and 0 < int(columns[:5]) else None
+    width = int(columns) if columns.isascii() and columns.isdecimal() and int(columns[:5]) > 0 else None
     if width is None and not stream.isatty():
         width = _PIPE_COLUMNS
     return _Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
@@ -108,9 +123,7 @@ class Cards:
     home: the user's home folder, shown as `~` in paths.
     """
 
-    def __init__(
-        self, console: Console, now: datetime, zone: tzinfo | None = None, home: str | None = None
-    ) -> None:
+    def __init__(self, console: Console, now: datetime, zone: tzinfo | None = None, home: str | None = None) -> None:
         self._console = console
         self._now = now
         self._zone = zone
@@ -133,13 +146,9 @@ class Cards:
             lines += self._paragraph(clean(advice.text), self._glyphs.arrow)
         self._print(lines)
 
-    def rule(self) -> None:
-        """Print the line between two cards."""
-        self._print([Text(), Text(self._glyphs.rule * self._width, "dim"), Text()])
-
-    def summary(self, summary: Summary) -> None:
-        """Print what many cards say together."""
-        heading = [Text(count(summary.sessions, "session"), "bold")]
+    def summary(self, summary: Summary, span: str = "") -> None:
+        """Print what many cards say together; `span` says which they are."""
+        heading = [Text(f"{count(summary.sessions, 'session')} {span}".rstrip(), "bold")]
         if summary.subagents:
             heading.append(Text(f"{summary.subagents:,} of sub-agents"))
         if summary.average_score is not None:
@@ -147,9 +156,24 @@ class Cards:
         bar = Text(self._indent).append_text(self._bar(summary.grades))
         self._print([*self._flow(heading, self._width), Text(), bar, *self._rows(overall(summary))])
 
-    def list(self, heading: str, reports: Sequence[Report]) -> None:
-        """Print a heading, and one line a session."""
-        self._print([Text(heading, "bold"), *self._lines(reports, min(self._console.width, _WIDEST_LIST))])
+    def all(self, reports: Sequence[Report], summary: Summary) -> None:
+        """Print every card, and what several say together."""
+        for at, report in enumerate(reports):
+            if at:
+                self._rule()
+            self.card(report)
+        if len(reports) > 1:
+            self._rule()
+            self.summary(summary)
+
+    def overview(self, reports: Sequence[Report], summary: Summary, span: str) -> None:
+        """Print what all say together, and one line for each of the worst and the newest sessions."""
+        self.summary(summary, span)
+        for heading, listed in worst_and_newest(reports):
+            self._print([Text(), Text(heading, "bold"), *self._sessions(listed)])
+
+    def _rule(self) -> None:
+        self._print([Text(), Text(self._glyphs.rule * self._width, "dim"), Text()])
 
     def _print(self, lines: Iterable[Text]) -> None:
         with self._console:  # one write for all of them
@@ -169,8 +193,7 @@ class Cards:
         beside += self._flow(self._about(report), width)
         beside += self._flow(self._outcome(report), width)
         if report.path is not None:
-            path = "standard input" if report.path == "-" else self._short(report.path, width)
-            beside.append(Text(path, "dim"))
+            beside.append(Text(self._short(place(report.path), width), "dim"))
         for left, right in zip_longest(grade, beside, fillvalue=Text("   ")):
             yield Text(" ").append_text(left).append("  ").append_text(right)
 
@@ -194,39 +217,45 @@ class Cards:
         shared = shared_reason(line)
         points = f"{-line.points:>3}  "
         inner = self._indent + " " * len(points)
-        heading = self._flow(
-            [Text(clean(line.label), "bold"), *([Text(shared, "dim")] if shared else [])], self._width - len(inner)
-        )
-        lines = [Text(inner).append_text(part) for part in heading]
-        lines[0] = Text(self._indent).append(points, "bold red").append_text(heading[0])
-        shown = line.calls[:_CALLS_SHOWN]
-        lines += self._calls(shown, shared, inner)
-        if shown and total_of(line) > len(shown):
-            lines.append(Text(f"{inner}+{total_of(line) - len(shown):,} more", "dim"))
+        heading = [Text(clean(line.label), "bold"), *([Text(shared, "dim")] if shared else [])]
+        lines = [Text(inner).append_text(part) for part in self._flow(heading, self._width - len(inner))]
+        lines[0] = Text(self._indent).append(points, "bold red").append_text(lines[0][len(inner) :])
+        groups = alike(line, shared)
+        shown = groups[:_GROUPS_SHOWN]
+        lines += self._calls(shown, inner)
+        left = total_of(line) - sum(len(group.calls) for group in shown)
+        if shown and left > 0:
+            lines.append(Text(f"{inner}+{left:,} more", "dim"))
         return lines
 
-    def _calls(self, calls: Sequence[CallRef], shared: str, inner: str) -> Iterator[Text]:
-        number = max((len(str(call.message)) for call in calls), default=0) + 1
-        room = self._width - len(inner) - number - 2
+    def _calls(self, groups: Sequence[Alike], inner: str) -> Iterator[Text]:
         wide = self._width >= _NARROW
-        tools = min(max((cell_len(clean(call.tool or "")) for call in calls), default=0), room // 3)
-        files = min(max((cell_len(self._short(call.file or "", 999)) for call in calls), default=0), room // 2 - tools // 2)
-        for call in calls:
-            line = Text(inner).append(f"{'#' + str(call.message):<{number}}  ", "dim")
-            why = reason(call, shared)
-            if call.tool is None:
-                yield line.append(self._cut(why, room))
-                continue
-            tool = self._cut(clean(call.tool), tools)
-            file = self._short(call.file or "", files if wide else room - cell_len(tool) - 2)
-            if wide:
-                line.append(set_cell_size(tool, tools) + "  ").append(set_cell_size(file, files), "cyan")
-                gone = tools + 2 + (files + 2 if files else 0)
-                yield line.append("  " if files else "").append(self._cut(why, room - gone), "dim")
+        numbers = max((len(group.messages) for group in groups), default=0) if wide else 0
+        room = self._width - len(inner) - numbers - 2
+        tools = [group.tool + (f" x{len(group.calls)}" if len(group.calls) > 1 else "") for group in groups]
+        tool_cells = min(max(map(cell_len, tools), default=0), room // 2)
+        # The end of a path still tells something, the beginning of a reason often nothing.
+        reason_cells = min(max((cell_len(group.reason) for group in groups), default=0), (room - tool_cells) * 3 // 5)
+        most = min(room - tool_cells - reason_cells - 4, _FILE_CELLS)
+        file_cells = max((cell_len(self._short(group.file, most)) for group in groups), default=0) if most > 5 else 0
+        for group, tool in zip(groups, tools, strict=True):
+            line = Text(inner).append(f"{group.messages:<{numbers}}  ", "dim")
+            if not group.tool:
+                for at, part in enumerate(self._wrap(Text(group.reason), self._width - line.cell_len)):
+                    yield (line if at == 0 else Text(" " * line.cell_len)).append_text(part)
+            elif wide:
+                line.append(set_cell_size(self._cut(tool, tool_cells), tool_cells) + "  ")
+                if file_cells > 0:
+                    line.append(set_cell_size(self._short(group.file, file_cells), file_cells) + "  ", "cyan")
+                yield line.append(self._cut(group.reason, self._width - line.cell_len), "dim")
             else:
-                yield line.append(tool + "  ").append(file, "cyan")
-                if why:
-                    yield Text(inner + " " * (number + 2)).append(self._cut(why, room), "dim")
+                room = self._width - line.cell_len
+                line.append(self._cut(tool, room // 2 if group.file else room))
+                if group.file:
+                    line.append("  ").append(self._short(group.file, self._width - line.cell_len - 2), "cyan")
+                yield line
+                if group.reason:
+                    yield Text(inner + "  ").append(self._cut(group.reason, self._width - len(inner) - 2), "dim")
 
     # Many sessions
 
@@ -241,7 +270,8 @@ class Cards:
             bar.append((grade if style else "-") * (1 + spare * n // total), f"black on {style}" if style else "dim")
         return bar
 
-    def _lines(self, reports: Sequence[Report], width: int) -> Iterator[Text]:
+    def _sessions(self, reports: Sequence[Report]) -> Iterator[Text]:
+        width = min(self._console.width, _WIDEST_LIST)
         agents = max((cell_len(clean(report.agent)) for report in reports), default=0) if width >= 80 else 0
         for report in reports:
             style = _STYLES.get(report.grade or "", "dim")
@@ -341,3 +371,27 @@ def _can_show(glyphs: _Glyphs, encoding: str) -> bool:
     except (UnicodeEncodeError, LookupError):
         return False
     return True
+
+
+def watched(results: Iterable[_Result], sizes: Sequence[int]) -> Iterator[_Result]:
+    """`results` as they come, one for each file of these `sizes` in bytes, with a progress bar on stderr."""
+    # Few runs take long enough for a bar, and importing it takes a while.
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    # Refreshed here, and not by a thread of its own, because processes are forked meanwhile.
+    with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as progress:
+        task = progress.add_task(f"0 of {len(sizes):,} files", total=sum(sizes))
+        refreshed = 0.0
+        for at, (result, size) in enumerate(zip(results, sizes, strict=True), 1):
+            progress.update(task, advance=size, description=f"{at:,} of {len(sizes):,} files")
+            if progress.get_time() - refreshed > 0.1:
+                progress.refresh()
+                refreshed = progress.get_time()
+            yield result

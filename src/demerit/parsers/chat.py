@@ -16,27 +16,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from demerit.model import (
-    Author,
-    Body,
-    CallStatus,
-    Event,
-    Message,
-    Notice,
-    Role,
-    Session,
-    ThinkingKind,
-    ToolCall,
-    Usage,
-)
-from demerit.parsers.evidence import (
-    Judgement,
-    by_exit_code,
-    category_of,
-    patch_paths,
-    paths_in,
-    starts_with_any,
-)
+from demerit.model import Author, Body, CallStatus, Event, Message, Notice, Role, Session, ThinkingKind, ToolCall, Usage
+from demerit.parsers.evidence import Judgement, by_exit_code, category_of, patch_paths, paths_in, starts_with_any
 from demerit.parsers.records import (
     BAD_CONTENT,
     NOTHING,
@@ -101,8 +82,9 @@ def _is_message(value: Any) -> bool:
     if isinstance(content, list):
         return not any(isinstance(block, dict) and block.get("type") in _FOREIGN_BLOCKS for block in content)
     if isinstance(calls, list):
-        return all(isinstance(call, dict) and ("function" in call or "name" in call) for call in calls)
-    return isinstance(content, str) or "function_call" in value or ("content" in value and content is None)
+        return all(isinstance(call, dict) and not {"function", "custom", "name"}.isdisjoint(call) for call in calls)
+    says = ("content", "function_call", "tool_call_id", "refusal", "reasoning_content")
+    return isinstance(content, str) or (content is None and not value.keys().isdisjoint(says))
 
 
 def _is_item(value: dict[str, Any]) -> bool:
@@ -240,7 +222,7 @@ _TOOLS = LineDecoder(_Function)
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 
 _TEXT = frozenset(("text", "input_text", "output_text", "refusal"))
-# What a person attaches says something, as an image does; claimed as one.
+# What a person attaches says something, as an image does.
 _ATTACHED = frozenset(
     ("image", "image_url", "input_image", "document", "file", "input_file", "input_audio", "video_url")
 )
@@ -525,6 +507,12 @@ class _Builder:
         elif is_given(content):
             self.losses.add("wrong_type", record.offset)
 
+    def _text(self, raw: msgspec.Raw, record: Record) -> str:
+        text = _string(raw)
+        if text is None and is_given(raw):
+            self.losses.add("wrong_type", record.offset)
+        return text or ""
+
     def _system(self, content: msgspec.Raw, record: Record, at: datetime | None) -> None:
         texts = [block.text for block, _ in self._blocks(content, record) if block.text]
         self._begin(_Turn("system", "harness", at, texts))
@@ -561,7 +549,7 @@ class _Builder:
         is_item = entry.type == "message" and not (entry.model or entry.usage or entry.stop_reason)
         turn = self._respond(turn) if is_item else self._begin(turn)
         for raw in (entry.reasoning_content, entry.reasoning, entry.thinking):
-            if not turn.thinking_bytes and (thought := _string(raw)):
+            if (thought := self._text(raw, record)) and not turn.thinking_bytes:
                 turn.think("text", utf8_length(thought), raw_body(raw, record, self.source))
         texts = [entry.refusal] if entry.refusal else []
         for block, place in self._blocks(entry.content, record):
@@ -583,8 +571,8 @@ class _Builder:
         if kind in _TEXT:
             texts.append(block.text or block.refusal or "")
         elif kind in ("thinking", "redacted_thinking"):
-            text = _string(block.thinking) or ""
-            sealed = block.signature or _string(block.data) or ""
+            text = self._text(block.thinking, place)
+            sealed = block.signature or self._text(block.data, place)
             kept = raw_body(block.thinking if text else block.data, place, self.source)
             turn.think("text", utf8_length(text), kept)
             turn.think("signature", len(sealed), None)
@@ -650,9 +638,15 @@ class _Builder:
         self._call(turn, made.name, call.id, raw, record, is_text=is_text)
 
     def _call(
-        self, turn: _Turn, name: str | None, call_id: _Id, raw: msgspec.Raw, record: Record, *,
-        is_text: bool = False, is_listed: bool = True,
-    ) -> _Open:  # fmt: skip
+        self,
+        turn: _Turn,
+        name: str | None,
+        call_id: _Id,
+        raw: msgspec.Raw,
+        record: Record,
+        is_text: bool = False,
+        is_listed: bool = True,
+    ) -> _Open:
         """A new call of `turn`. is_text: any input will do; is_listed: the request has to name the tool."""
         value, fits = _arguments(raw) if is_given(raw) else (None, True)
         fields = value if isinstance(value, dict) else {"input": _string(raw)}
@@ -821,16 +815,14 @@ def _by_fields(entry: _Entry, *good: str) -> Judgement:
     """By the fields that some dialects put beside a result. good: further status words that mean success."""
     if entry.is_error is not None:
         return _by_flag("is_error", entry.is_error)
-    word = (entry.status or "").lower()
+    error, word = bytes(entry.error), (entry.status or "").lower()
+    if error not in (b"null", b"false", b'""', b"{}", b"[]"):
+        return Judgement(CallStatus.FAILED, "error field")
     if word in ("ok", "success", *good):
         return Judgement(CallStatus.OK, f"status {word}")
     if word in ("error", "failed", "failure"):
         return Judgement(CallStatus.FAILED, f"status {word}")
-    error = bytes(entry.error)
-    if error in (b"true", b"false"):
-        return _by_flag("error", error == b"true")
-    is_empty = error in (b"null", b'""', b"{}", b"[]")
-    return _NO_STATUS if is_empty else Judgement(CallStatus.FAILED, "error field")
+    return _by_flag("error", False) if error == b"false" else _NO_STATUS
 
 
 def _by_block(block: _Block) -> Judgement | None:

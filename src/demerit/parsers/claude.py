@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -303,7 +304,8 @@ class _Reader:
         self.attached: Counter[str] = Counter()
         self.started: datetime | None = None
         self.ended: datetime | None = None
-        self.session_ids: Counter[str] = Counter()
+        self.session_id: str | None = None  # of the last line
+        self.session_ids: dict[str, None] = {}  # of all lines, in their order
         self.agent_id: str | None = None
         self.own_lines = 0
         self.sidechain_lines = 0
@@ -313,24 +315,35 @@ class _Reader:
         self.titles: dict[str, str] = {}
         self.terminal = False
 
-    def read(self, record: Record) -> None:
-        for line in _LINES.decode(record, self.losses):
-            at = parse_time(line.timestamp, self.losses, record.offset)
-            if at is not None:
-                if self.ended is None or at > self.ended:
-                    self.ended = at
-                if self.started is None or at < self.started:
-                    self.started = at
-            if line.session_id is not None:
-                self.session_ids[line.session_id] += 1
-            handler = self.HANDLERS.get(line.type or "")
-            if handler is None:
-                if line.type not in _IGNORED:
-                    self.losses.add("unknown_type" if line.type else "no_type", record.offset)
-            elif line.uuid is None or line.uuid not in self.seen:
-                if line.uuid is not None:
-                    self.seen.add(line.uuid)
-                handler(self, line, at, record)
+    def read_all(self, records: Iterable[Record]) -> None:
+        quick = _LINES.quick
+        for record in records:
+            try:
+                line = quick(record.data)
+            except BAD_CONTENT:
+                for line in _LINES.salvaged(record, self.losses):
+                    self.read(line, record)
+            else:
+                self.read(line, record)
+
+    def read(self, line: _Line, record: Record) -> None:
+        at = parse_time(line.timestamp, self.losses, record.offset)
+        if at is not None:
+            if self.ended is None or at > self.ended:
+                self.ended = at
+            if self.started is None or at < self.started:
+                self.started = at
+        if line.session_id is not None and line.session_id != self.session_id:
+            self.session_id = line.session_id
+            self.session_ids.setdefault(line.session_id)
+        handler = self.HANDLERS.get(line.type or "")
+        if handler is None:
+            if line.type not in _IGNORED:
+                self.losses.add("unknown_type" if line.type else "no_type", record.offset)
+        elif line.uuid is None or line.uuid not in self.seen:
+            if line.uuid is not None:
+                self.seen.add(line.uuid)
+            handler(self, line, at, record)
 
     def place(self, line: _Line) -> bool:
         """Note where and by what a line was written; whether it belongs to a sub-agent's conversation."""
@@ -401,7 +414,7 @@ class _Reader:
         call = _Call(block.name or "", block.id, at)
         if not block.name:
             self.losses.add("call_without_name", record.offset)
-        if is_given(block.input):
+        if block.input is not NOTHING:
             call.body = raw_body(block.input, record, self.source)
             try:
                 arguments = msgspec.json.decode(block.input)
@@ -428,6 +441,9 @@ class _Reader:
             return
         content = line.message.content
         sidechain = self.place(line)
+        if isinstance(content, list) and len(content) == 1 and content[0].type == "tool_result":
+            self.result(content[0], line, record, alone=True)  # nine lines in ten
+            return
         texts = [content] if isinstance(content, str) else []
         has_image = False
         blocks = content if isinstance(content, list) else []
@@ -618,8 +634,9 @@ class _Reader:
     def session(self) -> Session:
         # A file with nothing but sidechain lines is a sub-agent's own: to itself it is the main conversation.
         subagent = self.sidechain_lines > 0 and self.own_lines == 0
-        names = [name for name, _ in self.session_ids.most_common()] or [self.source.name]
-        own = self.source.name if self.source.name in names else names[0]
+        names = list(self.session_ids) or [self.source.name]
+        # The file is named after its session; else it is the one that wrote last.
+        own = self.source.name if self.source.name in names else names[-1]
         parent: str | None
         relation: Relation | None
         if subagent:
@@ -627,7 +644,7 @@ class _Reader:
             own = self.agent_id or self.source.name
         else:
             # Lines of another session: the one that was resumed into this file.
-            parent = next((name for name in names if name != own), None)
+            parent = next((name for name in reversed(names) if name != own), None)
             relation = "continuation" if parent else None
         return Session(
             agent="claude-code",
@@ -728,12 +745,11 @@ def _usage(usage: _Usage, key: str | None) -> Usage | None:
 def parse(records: Iterable[Record], source: Source) -> list[Session]:
     """The one session in a Claude Code log, or in a web export of one."""
     reader = _Reader(source)
-    for number, record in enumerate(records):
-        if number == 0 and b'"loglines"' in record.data[:4096]:
-            for inner in _export_lines(record, reader.losses):
-                reader.read(inner)
-        else:
-            reader.read(record)
+    rest = iter(records)
+    first = next(rest, None)
+    if first is not None:
+        is_export = b'"loglines"' in first.data[:4096]
+        reader.read_all(chain(_export_lines(first, reader.losses) if is_export else (first,), rest))
     return [reader.session()]
 
 
@@ -781,4 +797,5 @@ PARSER = Parser(
     homes=(Home(".claude/projects", "**/*.jsonl", "CLAUDE_CONFIG_DIR"),),
     sniff=sniff,
     parse=parse,
+    one_line_tells=True,
 )

@@ -83,6 +83,8 @@ class Parser(NamedTuple):
     """Whether a source that begins like this is this agent's. No two parsers may claim one source."""
     parse: Callable[[Iterable[Record], Source], list[Session]]
     """All sessions in the records of one source, which come in the source's order. Never raises on content."""
+    one_line_tells: bool = False
+    """Whether `sniff` may be believed on a single line, so that no more of a source is looked at."""
 
 
 class Losses:
@@ -120,14 +122,19 @@ class LineDecoder(Generic[S]):
 
     def __init__(self, shape: type[S]) -> None:
         self._shape = shape
-        self._decoder = msgspec.json.Decoder(shape)
+        self.quick: Callable[[bytes], S] = msgspec.json.Decoder(shape).decode
+        """The typed decoder alone, for a loop over millions of lines: `salvaged` is for what it raises on."""
 
     def decode(self, record: Record, losses: Losses) -> list[S]:
         """The objects in one record; none when nothing of it could be read."""
         try:
-            return [self._decoder.decode(record.data)]
+            return [self.quick(record.data)]
         except BAD_CONTENT:
-            found = []
+            return self.salvaged(record, losses)
+
+    def salvaged(self, record: Record, losses: Losses) -> list[S]:
+        """The objects in a record on which `quick` raised."""
+        found = []
         for value in salvage(record, losses):
             if isinstance(value, dict):
                 found.append(lenient(value, self._shape, losses, record.offset))

@@ -63,18 +63,19 @@ class _Calls:
     def is_replay(self, call: ToolCall) -> bool:
         if call.call_id is None:
             return False
-        key = (call.call_id, call.name, call.input_hash, call.status.value)
+        key = (call.call_id, call.name, call.input_hash, call.status._value_)
         if key in self.seen:
             return True
         self.seen.add(key)
         return False
 
     def add(self, call: ToolCall) -> None:
-        self.statuses[call.status.value] += 1
+        status = call.status._value_  # .value goes through a descriptor, and this runs for every call
+        self.statuses[status] += 1
         self.by_tool[call.name] += 1
         self.with_input += call.input_hash is not None
-        if call.status.is_failure:
-            self.failures.add(call, call.status.value)
+        if status == "failed" or status == "invalid":
+            self.failures.add(call, status)
             self.failed_by_tool[call.name] += 1
             self.run.add(call, "one of the longest run of failed calls")
             if self.run.count > self.longest.count:
@@ -85,7 +86,7 @@ class _Calls:
         if call.input_hash is not None and same == self.previous:
             self.retries.add(call, "same tool and input as the call right before")
         self.previous = same
-        if call.changes_files and call.status.value in ("ok", "unknown"):
+        if call.changes_files and (status == "ok" or status == "unknown"):
             for path in dict.fromkeys(call.file_paths):
                 self.edited[path] += 1
                 if self.edited[path] > 1:
@@ -158,27 +159,21 @@ class _Requests:
     def __init__(self) -> None:
         self.seen: set[str] = set()
         self.context = ContextHealthFolder()
-        self.sums = [0] * 6
+        self.input = self.read = self.written = self.written_1h = self.output = 0
         self.reasoning: int | None = None
         self.count = 0
 
     def add(self, usage: Usage | None, own: bool) -> None:
-        if usage is None or usage.is_empty or usage.key in self.seen:
+        if usage is None or usage.key in self.seen or usage.is_empty:
             return
         if usage.key is not None:
             self.seen.add(usage.key)
         self.count += 1
-        written = usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
-        for at, tokens in enumerate(
-            (
-                usage.input_tokens,
-                usage.cache_read_tokens,
-                written,
-                usage.output_tokens,
-                usage.cache_write_1h_tokens,
-            )
-        ):
-            self.sums[at] += tokens
+        self.input += usage.input_tokens
+        self.read += usage.cache_read_tokens
+        self.written += usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
+        self.written_1h += usage.cache_write_1h_tokens
+        self.output += usage.output_tokens
         if usage.reasoning_tokens is not None:
             self.reasoning = (self.reasoning or 0) + usage.reasoning_tokens
         if own:
@@ -187,8 +182,15 @@ class _Requests:
     def totals(self) -> UsageTotals | None:
         if not self.count:
             return None
-        fresh, read, written, output, hour, _ = self.sums
-        return UsageTotals(fresh, read, written, output, self.reasoning, self.count, None, hour)
+        return UsageTotals(
+            input_tokens=self.input,
+            cache_read_tokens=self.read,
+            cache_write_tokens=self.written,
+            output_tokens=self.output,
+            reasoning_tokens=self.reasoning,
+            requests=self.count,
+            cache_write_1h_tokens=self.written_1h,
+        )
 
 
 class _Prompts:
