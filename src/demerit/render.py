@@ -434,6 +434,8 @@ def _section(report: Report) -> Iterator[str]:
         report.archetype.value,
     ]
     yield ", ".join(escaped(part) for part in about if part) + "  "
+    if report.path is not None:
+        yield escaped(place(report.path)) + "  "
     how = f"**{report.outcome.value}**, {report.confidence.value} confidence"
     yield f"{how}, {ending(report.ending)}  " if report.ending else f"{how}  "
     if report.score is None:
@@ -447,8 +449,10 @@ def _section(report: Report) -> Iterator[str]:
         yield f"- **-{line.points}** {escaped(line.label)}{': ' + escaped(shared) if shared else ''}"
         groups = alike(line, shared)[:_GROUPS_LISTED]
         for group in groups:
-            numbers = group.messages.replace("#", "")
-            names = [escaped(name) for name in (f"message {numbers}", group.tool, group.file) if name]
+            numbers = group.messages.replace(" #", ", ").replace(
+                "#", "messages " if " " in group.messages else "message "
+            )
+            names = [escaped(name) for name in (numbers, group.tool, group.file) if name]
             yield f"  - {', '.join(names)}{': ' + escaped(group.reason) if group.reason else ''}"
         left = total_of(line) - sum(len(group.calls) for group in groups)
         if groups and left > 0:

@@ -297,14 +297,10 @@ class Cards:
         lines: list[Text] = []
         inner = " " * (len(self._indent) + _LABEL_CELLS + 1)
         for label, items in rows:
-            # "3 failed" has the style of its last word, "B 12" of its first, any other item that of its row.
-            styled = [
-                Text(item, _STYLES.get(item.split()[-1]) or _STYLES.get(item.split()[0]) or _STYLES.get(label, ""))
-                for item in items
-            ]
+            styled = [Text(item, _style_of(label, item)) for item in items]
             for at, line in enumerate(self._flow(styled, self._width - len(inner))):
                 start = f"{self._indent}{label:<{_LABEL_CELLS}} " if at == 0 else inner
-                lines.append(Text(start, "dim").append_text(Text().append_text(line)))
+                lines.append(Text().append(start, "dim").append_text(line))
         return lines
 
     def _paragraph(self, words: str, mark: str = "", style: str = "") -> list[Text]:
@@ -363,6 +359,14 @@ class Cards:
         if gone < timedelta(days=2):
             return f"{gone // timedelta(hours=1)} h ago"
         return f"{gone.days} days ago" if gone.days < 100 else self._when(at)[:10]
+
+
+def _style_of(label: str, item: str) -> str:
+    """The style of one item of a row: of the grade or status that it counts, else of its row."""
+    first, *_, last = item.split()
+    if label == "grades":
+        return _STYLES.get(first, "dim") if last != "0" else "dim"
+    return _STYLES.get(last if label in ("calls", "outcomes") else label, "")
 
 
 def _can_show(glyphs: _Glyphs, encoding: str) -> bool:
