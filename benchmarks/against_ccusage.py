@@ -52,9 +52,7 @@ def speed(mebibytes: int) -> None:
     size = sum(path.stat().st_size for path in home.rglob("*.jsonl")) / 1e6
     env = dict(os.environ, CLAUDE_CONFIG_DIR=str(home), HOME=str(DATA / "nobody"))
     theirs, their_memory = timed([ccusage(), "claude", "daily", "--json", "--offline"], env)
-    ours, our_memory = timed(
-        [sys.executable, "-m", "demerit", "grade", str(home), "--format", "json"], env
-    )
+    ours, our_memory = timed([sys.executable, "-m", "demerit", "grade", str(home), "--format", "json"], env)
     print(f"{size:,.0f} MB of Claude Code logs in {len(list(home.rglob('*.jsonl')))} files, best of {ROUNDS}")
     print(f"  ccusage daily --json     {theirs:6.2f} s  {size / theirs:5.0f} MB/s  {their_memory:5.0f} MB")
     print(f"  demerit grade --format json {ours:3.2f} s  {size / ours:5.0f} MB/s  {our_memory:5.0f} MB")
@@ -71,7 +69,9 @@ def totals(agent: str) -> None:
     env = dict(os.environ, CLAUDE_CONFIG_DIR=str(home), CODEX_HOME=str(home), HOME=str(DATA / "nobody"))
     command = [ccusage(), agent, "session", "--json", "--offline"]
     answer = json.loads(subprocess.run(command, env=env, capture_output=True, check=True).stdout)
-    theirs = {row["sessionId"].split("/")[-1]: tuple(row.get(name, 0) for name in CLASSES) for row in answer["sessions"]}
+    theirs = {
+        row["sessionId"].split("/")[-1]: tuple(row.get(name, 0) for name in CLASSES) for row in answer["sessions"]
+    }
     print(f"token totals of {len(logs)} {agent} logs (uncached input, cache read, cache write, output):")
     equal = 0
     for path in logs:

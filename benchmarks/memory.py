@@ -34,7 +34,9 @@ def measure(name: str, path: Path) -> None:
     _, _, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - start
     size = path.stat().st_size / 1e6
-    print(f"{name}: {size:,.0f} MB in {seconds:.1f} s ({size / seconds:.0f} MB/s), peak {usage.ru_maxrss / 1000:.0f} MB")
+    print(
+        f"{name}: {size:,.0f} MB in {seconds:.1f} s ({size / seconds:.0f} MB/s), peak {usage.ru_maxrss / 1000:.0f} MB"
+    )
 
 
 if __name__ == "__main__":

@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from tests.parsers.claude_lines import Line, assistant, call, result, user
 
 from demerit.parsers.records import Source
-from demerit.sources import Unreadable, agent_logs, find_logs, read_sessions, read_stream
+from demerit.sources import Unreadable, agent_logs, find_logs, read_body, read_sessions, read_stream
 
 LINES: list[Line] = [user("go"), assistant(call("t", command="ls")), result("t"), assistant("done")]
 TEXT = "".join(json.dumps(line) + "\n" for line in LINES)
@@ -54,6 +55,47 @@ def test_a_body_is_found_again_at_its_place_in_the_file(tmp_path: Path) -> None:
     assert body is not None
     assert body.offset is not None
     assert json.loads(path.read_bytes()[body.offset : body.offset + body.bytes]) == {"command": "ls"}
+
+
+def test_a_body_is_read_back_whole_until_its_file_changes(tmp_path: Path) -> None:
+    long = "größer\n" * 5000
+    path = log(tmp_path, text="".join(json.dumps(entry) + "\n" for entry in [*LINES[:2], result("t", long)]))
+    body = read_sessions(path)[0].messages[1].calls[0].result
+    assert body is not None
+    assert body.head == long[:2048]
+    assert read_body(path, body) == long
+    path.write_text("x" + path.read_text())
+    with pytest.raises(Unreadable, match="has changed since"):
+        read_body(path, body)
+    path.unlink()
+    with pytest.raises(Unreadable, match="it is gone"):
+        read_body(path, body)
+
+
+class Dripping(io.RawIOBase):
+    """A stream that gives a few bytes at a time, as a pipe may."""
+
+    def __init__(self, data: bytes, step: int) -> None:
+        self.data, self.step = data, step
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        size = min(self.step, len(buffer))
+        part, self.data = self.data[:size], self.data[size:]
+        buffer[: len(part)] = part
+        return len(part)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 64, 1000])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_stream_gives_the_same_in_every_chunking(step: int, encoding: str) -> None:
+    data = TEXT.replace("go", "größer 🎈").encode(encoding)
+    whole = read_stream(io.BytesIO(data), Source(), "stdin")
+    dripped = read_stream(io.BufferedReader(Dripping(data, step), 16), Source(), "stdin")
+    assert dripped == whole
+    assert whole[0].messages[0].text == "größer 🎈"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])

@@ -32,6 +32,8 @@ _STDIN = "-"
 _RECENT = timedelta(days=30)
 # Less than this is read before a progress bar would have been seen.
 _MANY_FILES, _MANY_BYTES = 50, 64 << 20
+_REASONS = 5
+"""Files that were passed over, and are told with their reason."""
 
 app = typer.Typer(
     help="Report cards for AI agents: grades every agent session A-F and says why.",
@@ -47,8 +49,11 @@ class Misuse(Exception):
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code of one run of the program. `argv` is without the program's name."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a console that cannot show a letter shows a question mark
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open as long as the process
+        elif hasattr(stream, "reconfigure"):  # a console that cannot show a letter shows a question mark
             stream.reconfigure(errors="replace")
     _stop_at_once()
     try:
@@ -96,21 +101,20 @@ def _with_command(arguments: list[str]) -> list[str]:
 
 def _usage_sentence(error: Exception, arguments: Sequence[str]) -> str:
     """Typer's complaint as one sentence, with what to do."""
-    message: str = getattr(error, "message", "") or str(error)
+    message = str(getattr(error, "message", "") or error).rstrip(".")
     close: Sequence[str] = getattr(error, "possibilities", None) or ()
     if close:
-        return f"{message.rstrip('.')}; did you mean {close[0]}?"
-    if message.startswith("No such command") and arguments and os.path.lexists(arguments[0]):
-        return f"{message.rstrip('.')}; to grade that file: demerit grade {arguments[0]}"
-    return f"{message.rstrip('.')}; demerit --help lists what there is"
+        return f"{message}; did you mean {close[0]}?"
+    if message.startswith("No such command") and os.path.lexists(arguments[0]):
+        return f"{message}; to grade that file: demerit grade {arguments[0]}"
+    return message if message.endswith("?") else f"{message}; demerit --help lists what there is"
 
 
 def _say(sentence: str, code: int = 0) -> int:
     """`code`, after one line on stderr that holds nothing for the terminal to obey."""
     from demerit.render import clean
 
-    if sys.stderr is not None:
-        print(f"demerit: {clean(sentence)}", file=sys.stderr)
+    print(f"demerit: {clean(sentence)}", file=sys.stderr)
     return code
 
 
@@ -182,7 +186,7 @@ def grade(
     paths: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PATH]...",
+            metavar="PATH",
             help="Logs, folders of logs, or globs; - for standard input. "
             "Without any: the sessions of the last 30 days on this machine.",
             show_default=False,
@@ -398,7 +402,7 @@ def _graded(paths: list[Path], asked: Asked) -> Iterator[Graded]:
     from demerit.library import grade_files
 
     results = grade_files(paths, asked.now, asked.ended)
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not sys.stderr.isatty():
         return results
     sizes = [path.stat().st_size if path.exists() else 0 for path in paths]
     if len(paths) < _MANY_FILES and sum(sizes) < _MANY_BYTES:
@@ -418,10 +422,12 @@ def _finish(asked: Asked, found: Found, cards: bool) -> int:
     failed = [] if asked.bar is None else list(_judged(asked, asked.bar, found))
     for sentence in failed:
         _say(sentence)
-    others = len(found.failures) - len(found.named) - (len(found.broken) if asked.bar else 0)
-    if others:
-        files = "1 file was" if others == 1 else f"{others:,} files were"
-        _say(f"{files} passed over as no agent's log, or unreadable; --format json lists them under errors")
+    told = [*found.named, *(found.broken if asked.bar else ())]
+    others = [failure for failure in found.failures.values() if failure not in told]
+    for failure in others[:_REASONS]:
+        _say(f"passed over {failure.path}: {failure.reason}")
+    if len(others) > _REASONS:
+        _say(f"passed over {len(others) - _REASONS:,} more files; --format json lists all of them under errors")
     return WRONG_USAGE if found.named else GATE_FAILED if failed else 0
 
 
@@ -432,9 +438,10 @@ def _judged(asked: Asked, bar: Bar, found: Found) -> Iterator[str]:
     from demerit.render import lost, place, why_unscored
 
     several = Counter(report.path for report in found.reports)
-    for report in found.reports:
-        if report.relation == "subagent" and not asked.subagents:
-            continue
+    judged = [report for report in found.reports if asked.subagents or report.relation != "subagent"]
+    if found.reports and not judged:
+        _say("every session here is a sub-agent's, and --fail-under holds those to nothing without --subagents")
+    for report in judged:
         name = place(report.path or _STDIN)
         name += f", session {report.session_id}" if several[report.path] > 1 else ""
         if report.score is None or not report.messages:

@@ -145,6 +145,8 @@ class Message(msgspec.Struct, frozen=True):
     """Text of a human prompt in full; of anything else at most 64 KiB (see `text_bytes`)."""
     text_bytes: int = 0
     """Length of the whole text in UTF-8 bytes."""
+    text_digest: str | None = None
+    """Sixteen hex digits over the whole text where `text` is only its beginning; None where it is whole."""
     has_image: bool = False
     calls: tuple[ToolCall, ...] = ()
     thinking: tuple[Body, ...] = ()

@@ -19,9 +19,17 @@ from typing import BinaryIO
 
 import msgspec
 
-from demerit.model import Session
+from demerit.model import Body, Session
 from demerit.parsers import PARSERS, parser_for
-from demerit.parsers.records import BAD_CONTENT, Parser, Record, Sample, Source
+from demerit.parsers.records import (
+    BAD_CONTENT,
+    Parser,
+    Record,
+    Sample,
+    Source,
+    digest,
+    json_head,
+)
 
 LOG_SUFFIXES = (".jsonl", ".json")
 """What a walk of a folder looks at. A file that is named on its own may have any name."""
@@ -136,6 +144,24 @@ def read_sessions(path: Path, limits: Source = Source()) -> list[Session]:  # no
             return read_stream(file, source, str(path))
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
+
+
+def read_body(path: Path, body: Body) -> str:
+    """The whole text of a body that `read_sessions` left in its file.
+
+    Raises Unreadable when it is not there any more: the file is gone, or was rewritten since.
+    """
+    if body.offset is None:
+        raise Unreadable(str(path), "this text does not stand in the file as it is")
+    try:
+        with path.open("rb") as file:
+            file.seek(body.offset)
+            data = file.read(body.bytes)
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+    if digest(data) != body.digest:
+        raise Unreadable(str(path), "it has changed since it was read")
+    return json_head(data, len(data))
 
 
 def read_stream(stream: BinaryIO, source: Source, label: str) -> list[Session]:

@@ -694,6 +694,21 @@ def test_each_fixture_is_claimed(name: str) -> None:
     assert sniff(Sample(tuple(values), name.endswith(".json")))
 
 
+def test_each_example_of_the_documentation_is_claimed_and_gives_messages() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "formats" / "chat.md").read_text()
+    examples = [part.partition("```")[0] for part in page.split("```json\n")[1:]]
+    assert len(examples) >= 6
+    for example in examples:
+        try:
+            lines = [json.dumps(json.loads(example))]
+        except ValueError:
+            lines = example.splitlines()
+        assert sniff(Sample(tuple(json.loads(line) for line in lines)))
+        sessions = parse([Record(line.encode(), 0) for line in lines], Source())
+        assert all(session.messages for session in sessions)
+        assert all(not session.losses for session in sessions)
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -831,6 +846,29 @@ def test_no_damage_to_the_bytes_makes_it_raise(name: str, data: st.DataObject) -
     records[0] = Record(whole[:at] + piece + whole[at + data.draw(st.integers(0, 20)) :], 0)
     for session in parse(records, Source()):
         check(session)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(b"[" * 100_000 + b"]" * 100_000, id="depth"),
+        pytest.param(b'{"a":' * 100_000 + b"1" + b"}" * 100_000, id="depth of objects"),
+        pytest.param(b"1" * 100_000, id="a long number"),
+        pytest.param(b"1e999", id="a number out of range"),
+        pytest.param(b"-" + b"9" * 30, id="a number past 64 bits"),
+        pytest.param(b'"\\ud800"', id="half a surrogate pair"),
+        pytest.param(b'"\xff"', id="a byte that is no UTF-8"),
+        pytest.param(b"NaN", id="not a number"),
+    ],
+)
+@pytest.mark.parametrize("key", ["content", "timestamp", "usage", "tool_calls", "is_error", "exit_code", "role"])
+def test_extreme_values_cost_no_more_than_their_line(key: str, value: bytes) -> None:
+    good = b'{"role": "user", "content": "a"}'
+    bad = b'{"role": "tool", "tool_call_id": "x", "%s": %s}' % (key.encode(), value)
+    (session,) = parse([Record(good, 0), Record(bad, 40), Record(good, 90)], Source())
+    assert [message.text for message in session.messages] == ["a", "a"]
+    for found in parse([Record(b"[%s, %s]" % (good, bad), 0)], Source()):
+        check(found)
 
 
 def test_many_calls_with_one_id_take_no_more_than_linear_time() -> None:

@@ -283,6 +283,9 @@ EXIT_0 = "Process exited with code 0\nOutput:\n"
         pytest.param([command(), output(EXIT_0), output("Exit code: 1\n")], "ok", id="the first of two results wins"),
         pytest.param([command()], "pending", id="no result"),
         pytest.param(
+            [command(), output("failed in sandbox MacosSeatbelt with execution error: denied")], "failed", id="sandbox"
+        ),
+        pytest.param(
             [command(name="update_plan"), output("Plan updated")], "ok", id="a tool of Codex, no failure form"
         ),
         pytest.param([command(name="mcp__a__b"), output("a text")], "unknown", id="an MCP text without an event"),
@@ -365,6 +368,14 @@ def test_a_running_process_is_decided_by_the_poll_that_sees_its_end() -> None:
         ("write_stdin", "ok", None),
         ("exec_command", "unknown", None),  # nobody looked again
     ]
+
+
+def test_an_event_about_a_process_says_nothing_of_the_call_that_polled_it() -> None:
+    running = output("Process running with session ID 5\nOutput:\n")
+    stop = item("function_call", name="write_stdin", call_id="c2", arguments={"session_id": 5, "chars": "\x03"})
+    ends = [event("exec_command_end", call_id=name, exit_code=130, status="failed") for name in ("c1", "c2")]
+    session = read(meta(), command(), running, stop, *ends, output("Process exited with code 130\n", "c2"))
+    assert statuses(session) == ["ok", "ok"]
 
 
 def test_commands_of_a_script_count_through_their_events() -> None:
@@ -498,10 +509,7 @@ def test_who_wrote_the_prompt(about: dict[str, Any], author: str, relation: str 
 def test_a_run_of_codex_exec_records_its_own_end() -> None:
     session = fixture("exec_run")
     assert session.terminal
-    assert spoken(session) == [
-        ("user", "harness", "summarise the diff"),
-        ("assistant", "agent", "It renames a file."),
-    ]
+    assert spoken(session) == [("user", "harness", "summarise the diff"), ("assistant", "agent", "It renames a file.")]
 
 
 def test_a_sub_agent_names_its_parent_and_its_prompts_are_an_agents() -> None:
@@ -531,6 +539,20 @@ def test_t3_t10_the_parents_history_in_a_fork_is_left_out() -> None:
     ]
     (usage,) = usages(session)
     assert (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) == (100, 1100, 10)
+    assert session.started == datetime(2026, 5, 28, 20, 26, 40, tzinfo=UTC)  # when it was forked
+
+
+def test_a_copied_history_whose_fork_is_not_named_names_it_itself() -> None:
+    own, old = "019e7044-7479-7000-8000-00000000000a", "019e6fbb-33c0-7000-8000-00000000000a"
+    session = read(
+        meta(),
+        line("session_meta", {"id": PARENT}),
+        event("task_started", turn_id=old),
+        said("user", "the parent's"),
+        event("task_started", turn_id=own),
+        said("user", "its own"),
+    )
+    assert (session.relation, session.parent_source_id, prompts(session)) == ("fork", PARENT, ["its own"])
 
 
 def test_without_turn_ids_the_first_burst_is_the_parents() -> None:

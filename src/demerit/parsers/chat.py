@@ -368,7 +368,7 @@ def _arguments(raw: msgspec.Raw) -> tuple[Any, bool]:
 # --- building a session -----------------------------------------------------------------------------------
 
 
-class _Open(msgspec.Struct):
+class _Open(msgspec.Struct, gc=False):
     """A call whose result may still come."""
 
     call: ToolCall  # as it is without a result
@@ -388,7 +388,7 @@ _Judge = Callable[[_Open], Judgement | None]
 _NO_CALLS: deque[_Open] = deque()
 
 
-class _Turn(msgspec.Struct):
+class _Turn(msgspec.Struct, gc=False):
     """A message of which more may come."""
 
     role: Role
@@ -662,8 +662,8 @@ class _Builder:
                 index=len(turn.calls),
                 name=name or "",
                 category=category,
-                status=CallStatus.PENDING,
-                evidence="no result in the log",
+                status=_PENDING.status,
+                evidence=_PENDING.evidence,
                 call_id=identity,
                 input=raw_body(raw, record, self.source),
                 input_hash=input_hash(value),

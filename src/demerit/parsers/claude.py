@@ -47,9 +47,9 @@ from demerit.parsers.records import (
     input_hash,
     is_given,
     json_head,
+    kept_text,
     parse_time,
     raw_body,
-    text_body,
     utf8_length,
 )
 
@@ -59,7 +59,7 @@ from demerit.parsers.records import (
 class _Block(msgspec.Struct):
     type: str | None = None
     text: str | None = None
-    thinking: str | None = None
+    thinking: msgspec.Raw = NOTHING
     signature: str | None = None
     data: str | None = None  # of redacted_thinking; an image's data is deeper, in `source`
     id: str | None = None
@@ -400,15 +400,23 @@ class _Reader:
             self.call(block, draft, at, record, answered=kind == "server_tool_use")
         elif kind == "thinking":
             draft.signature_bytes += len(block.signature or "")
-            if block.thinking:
-                draft.thinking_text_bytes += utf8_length(block.thinking)
-                body = text_body(block.thinking, self.source)
-                if body is not None:
-                    draft.thinking.append(body)
+            self.thinking(block.thinking, draft, record)
         elif kind == "redacted_thinking":
             draft.signature_bytes += len(block.data or "")
         elif kind is None:
             self.losses.add("no_type", record.offset)
+
+    def thinking(self, raw: msgspec.Raw, draft: _Draft, record: Record) -> None:
+        if raw is NOTHING or bytes(raw) == b'""':
+            return
+        try:
+            draft.thinking_text_bytes += utf8_length(msgspec.json.decode(raw, type=str))
+        except BAD_CONTENT:
+            self.losses.add("wrong_type", record.offset)
+            return
+        body = raw_body(raw, record, self.source)
+        if body is not None:
+            draft.thinking.append(body)
 
     def call(self, block: _Block, draft: _Draft, at: datetime | None, record: Record, answered: bool) -> None:
         call = _Call(block.name or "", block.id, at)
@@ -666,16 +674,15 @@ class _Reader:
 
     def finished(self, subagent: bool) -> Iterator[Message]:
         for ordinal, draft in enumerate(self.drafts):
-            text = "\n".join(draft.texts)
-            size = utf8_length(text)
-            whole = draft.role == "user" or size <= self.source.text_bytes
+            kept = kept_text("\n".join(draft.texts), self.source, whole=draft.role == "user")
             kind = "signature" if draft.signature_bytes else "text" if draft.thinking_text_bytes else None
             yield Message(
                 ordinal=ordinal,
                 role=draft.role,
                 author=draft.author,
-                text=text if whole else text[: self.source.text_bytes],
-                text_bytes=size,
+                text=kept.text,
+                text_bytes=kept.bytes,
+                text_digest=kept.digest,
                 has_image=draft.has_image,
                 calls=tuple(_finish(call, ordinal, index) for index, call in enumerate(draft.calls)),
                 thinking=tuple(draft.thinking),

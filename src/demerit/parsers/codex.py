@@ -12,36 +12,14 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from demerit.model import (
-    Author,
-    Body,
-    CallStatus,
-    Category,
-    Event,
-    Message,
-    Notice,
-    Role,
-    Session,
-    ToolCall,
-    Usage,
-)
+from demerit.model import Author, Body, CallStatus, Category, Event, Message, Notice, Role, Session, ToolCall, Usage
 from demerit.parsers import evidence, records
 from demerit.parsers.evidence import Judgement
-from demerit.parsers.records import (
-    BAD_CONTENT,
-    NOTHING,
-    Home,
-    LineDecoder,
-    Losses,
-    Parser,
-    Record,
-    Sample,
-    Source,
-)
+from demerit.parsers.records import BAD_CONTENT, NOTHING, Home, LineDecoder, Losses, Parser, Record, Sample, Source
 
 # --- the lines, as far as they are used -------------------------------------------------------------------
 
@@ -210,8 +188,8 @@ _BROKEN = re.compile(
 _FAILURE = re.compile(
     r"(?:apply_patch|exec_command|write_stdin|view_image|spawn_agent|collab \w+|resources/\w+|js_repl) "
     r"(?:verification )?failed\b|tool call (?:error|failed)\b|execution error\b|Script error:|patch rejected\b"
-    r"|unable to (?:locate|read|process) image\b|agent with id \S+ not found|Invalid Context"
-    r"|Failed to (?:find expected lines|apply patch|read file|create unified exec)"
+    r"|unable to (?:locate|read|process) image\b|agent with id \S+ not found|failed in sandbox\b"
+    r"|Failed to (?:find expected lines|create unified exec)"
 )
 _FORMS = (
     (_REFUSED, CallStatus.DECLINED, "text of a refusal"),
@@ -229,6 +207,8 @@ _BY_SCRIPT = {"completed": CallStatus.OK, "failed": CallStatus.FAILED, "terminat
 
 # The sandbox could not start the command: not the command's own exit code, whatever program it names.
 _SANDBOX = ("bwrap:", "sandbox-exec:", "error applying legacy Linux sandbox")
+
+_EventKind = Literal["compaction", "interrupt", "api_error", "rewind", "model_change", "subagent"]
 
 # Which evidence about one call wins; among equals, the first.
 _PLAIN, _TEXT, _LOGGED, _EVENT = 0, 1, 2, 3
@@ -441,6 +421,7 @@ class _Builder:
         self.started: datetime | None = None
         self.ended: datetime | None = None
         self.meta: _Payload | None = None
+        self.born: datetime | None = None
         self.spawned_by: str | None = None
         self.author: Author = "human"
         self.is_subagent = self.is_exec = self.is_terminal = False
@@ -472,7 +453,8 @@ class _Builder:
         """The lines now read may be the parent's history, copied to the start of a fork."""
         self.created_ms: int | None = None
         self.own_ordinal: int | None = None
-        self.has_foreign_meta = self.has_turn_times = False
+        self.copied_from: str | None = None
+        self.has_turn_times = False
         self.gap: _Cut | None = None
         self.cut: _Cut | None = None
 
@@ -535,10 +517,10 @@ class _Builder:
         if self.meta is not None:
             if payload.id is not None and payload.id != self.meta.id:
                 # A copied history begins with the parent's own first line.
-                self.has_foreign_meta = True
+                self.copied_from = self.copied_from or payload.id
                 self.is_copy = self.cut is None
             return
-        self.meta = payload
+        self.meta, self.born = payload, self.at
         self.cwd = payload.cwd
         self._read_source(payload)
         created = records.parse_time(payload.timestamp, self.losses, self.record.offset)
@@ -583,7 +565,7 @@ class _Builder:
             self._close()
             self.is_copy, self.cut = False, self._here()
             self.last = self.error = self.prompt_key = self.aborted_key = None
-            self.started = self.at
+            self.started = self.born or self.at
 
     def _here(self) -> _Cut:
         return _Cut(len(self.drafts), len(self.events), len(self.loose))
@@ -597,7 +579,7 @@ class _Builder:
                 # Without sure signs: the first burst, if a model answered in it.
                 has_answer = any(draft.role == "assistant" for draft in self.drafts[: self.gap.drafts])
                 cut = self.gap if has_answer or self.gap.loose else None
-            elif self.has_foreign_meta:
+            elif self.copied_from is not None:
                 cut = self._here()
         if cut is not None:
             del self.drafts[: cut.drafts], self.events[: cut.events], self.loose[: cut.loose]
@@ -625,7 +607,7 @@ class _Builder:
         self.drafts.append(draft)
         return draft
 
-    def _note(self, kind: Any, detail: str = "") -> None:
+    def _note(self, kind: _EventKind, detail: str = "") -> None:
         self.events.append((Event(kind, self.at, None, detail), self.drafts[-1] if self.drafts else None))
 
     def _message(self, payload: _Payload) -> None:
@@ -806,7 +788,7 @@ class _Builder:
         call = _Call(name, call_id, self.at, category, _command(value))
         if value is not None:
             call.input, call.input_hash = records.raw_body(raw, self.record, self.source), records.input_hash(value)
-        patch = _patch(value, call.command)
+        patch = _patch(value, call.command) if name != "exec" else None  # events tell what its script did
         call.paths = evidence.patch_paths(patch) if patch is not None else evidence.paths_in(value)
         if patch is not None and call.paths:
             call.category = "edit"
@@ -950,6 +932,8 @@ class _Builder:
         if bytes(payload.source) in (b'"user_shell"', b'"userShell"'):
             return  # the person ran it with `!`
         for call in self._ended("exec_command", payload, payload.command):
+            if call.polls:
+                continue  # it tells of the process, which is another call's
             if payload.status == "declined" or payload.exit_code is None:
                 call.settle(_EVENT, _by_status(_state(payload), f"{payload.type}"))
             else:
@@ -1063,14 +1047,14 @@ class _Builder:
         drafts = [draft for draft in self.drafts if not draft.is_repeat]
         place = {id(draft): ordinal for ordinal, draft in enumerate(drafts)}
         meta = self.meta or _Payload()
-        is_fork = meta.forked_from_id is not None or self.has_foreign_meta
+        origin = meta.forked_from_id or self.copied_from
         replace = msgspec.structs.replace
         return Session(
             agent="codex",
             source_id=self._id(),
             messages=tuple(draft.frozen(ordinal, self.source) for ordinal, draft in enumerate(drafts)),
-            parent_source_id=self.spawned_by or meta.forked_from_id or self.source.parent,
-            relation="subagent" if self.is_subagent else "fork" if is_fork else None,
+            parent_source_id=self.spawned_by or origin or self.source.parent,
+            relation="subagent" if self.is_subagent else "fork" if origin is not None else None,
             title=self.title,
             cwd=self.cwd,
             branch=meta.git.branch if meta.git else None,

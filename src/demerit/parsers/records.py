@@ -273,6 +273,24 @@ def utf8_length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
+class Kept(NamedTuple):
+    """What a message keeps of its text: see `Message.text`, `text_bytes` and `text_digest`."""
+
+    text: str
+    bytes: int
+    digest: str | None
+
+
+def kept_text(text: str, source: Source, whole: bool = False) -> Kept:
+    """A message's text, cut to what the reader keeps unless it is a person's prompt (`whole`)."""
+    size = utf8_length(text)
+    if whole or size <= source.text_bytes:
+        return Kept(text, size, None)
+    return Kept(
+        text[: source.text_bytes], size, digest(text.encode("utf-8", "surrogatepass")) if source.bodies else None
+    )
+
+
 def text_body(text: str, source: Source, offset: int | None = None) -> Body | None:
     """A body whose text is in hand: `bytes` and `digest` are over its UTF-8 form. None when none are kept."""
     if not source.bodies:
