@@ -58,6 +58,12 @@ def test_grade_a_list_of_messages() -> None:
     assert json.dumps(messages) == before
 
 
+def test_grade_a_request_body() -> None:
+    body = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello!"}]}
+    (report,) = demerit.grade(body)
+    assert (report.outcome, report.messages) == ("completed", 2)
+
+
 def test_a_list_in_memory_is_never_idle_unless_it_ended() -> None:
     """Neither the list nor a file tells when it was."""
     messages = [{"role": "user", "content": "hi"}]

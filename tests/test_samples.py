@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import demerit
+from demerit.parsers import PARSERS
+from demerit.parsers.records import Sample
 from demerit.samples import SAMPLES
 
 LONG_AFTER = datetime(2027, 1, 1, tzinfo=UTC)
@@ -96,6 +98,15 @@ def test_card(name: str) -> None:
         signals.longest_failure_streak,
     )
     assert got.losses == {}, "a sample must hold nothing that its parser does not understand"
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_one_parser_alone_claims_it(name: str) -> None:
+    text = (SAMPLES / name).read_text(encoding="utf-8")
+    is_document = name.endswith(".json")
+    values = (json.loads(text),) if is_document else tuple(map(json.loads, text.splitlines()))
+    claims = [parser.agent for parser in PARSERS if parser.sniff(Sample(values, is_document))]
+    assert claims == [CARDS[name].agent]
 
 
 def test_a_subagent_names_its_parent() -> None:

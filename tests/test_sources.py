@@ -135,6 +135,12 @@ def test_a_pretty_printed_document_is_read_under_any_name(tmp_path: Path) -> Non
     assert len(read_sessions(path)[0].messages) == 3
 
 
+def test_a_document_with_half_a_character_is_read(tmp_path: Path) -> None:
+    text = '[\n {"role": "user", "content": "a\\ud83d"},\n {"role": "assistant", "content": "b"}\n]'
+    (session,) = read_sessions(log(tmp_path, "x.json", text))
+    assert [message.text[0] for message in session.messages] == ["a", "b"]
+
+
 def test_a_stream_is_read_like_a_file() -> None:
     (session,) = read_stream(io.BytesIO(TEXT.encode()), Source(), "stdin")
     assert (len(session.messages), session.modified) == (3, None)

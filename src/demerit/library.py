@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ import msgspec
 
 from demerit.model import Session, Usage
 from demerit.parsers import chat
-from demerit.parsers.records import Source
+from demerit.parsers.records import Record, Source
 from demerit.quality.assess import assess
 from demerit.quality.report import Report
 from demerit.sources import Unreadable, read_sessions
@@ -41,11 +41,11 @@ def parse(path: str | os.PathLike[str]) -> list[Session]:
 
 
 def grade(
-    path_or_messages: str | os.PathLike[str] | Sequence[dict[str, Any]],
+    path_or_messages: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Any],
     now: datetime | None = None,
     ended: bool = False,
 ) -> list[Report]:
-    """The report cards of one log, or of one list of OpenAI- or Anthropic-style messages.
+    """The report cards of one log, or of messages in OpenAI's or Anthropic's style: a list, or a request body.
 
     now: aware time to judge idleness at; the present when not given.
     ended: the caller knows that the session is over, whatever its log says.
@@ -60,7 +60,10 @@ def grade(
     if isinstance(path_or_messages, str | os.PathLike):
         path = Path(path_or_messages)
         return [report_on(session, moment, ended, str(path)) for session in read_sessions(path, REPORT_LIMITS)]
-    return [report_on(chat.parse_messages(list(path_or_messages), Source()), moment, ended, None)]
+    if isinstance(path_or_messages, Mapping):
+        records = [Record(msgspec.json.encode(dict(path_or_messages)), None)]
+        return [report_on(session, moment, ended, None) for session in chat.parse(records, Source())]
+    return [report_on(chat.parse_messages(path_or_messages, Source()), moment, ended, None)]
 
 
 def report_on(session: Session, now: datetime, ended: bool, path: str | None) -> Report:

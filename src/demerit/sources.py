@@ -23,12 +23,14 @@ from demerit.model import Body, Session
 from demerit.parsers import PARSERS, parser_for
 from demerit.parsers.records import (
     BAD_CONTENT,
+    Losses,
     Parser,
     Record,
     Sample,
     Source,
     digest,
     json_head,
+    salvage,
 )
 
 LOG_SUFFIXES = (".jsonl", ".json")
@@ -256,6 +258,9 @@ def _document(first: Record, lines: Iterator[Record]) -> tuple[Sample, list[Reco
         sample = Sample((msgspec.json.decode(whole),), is_document=True)
         return sample, [Record(whole, first.offset if exact else None)]
     except BAD_CONTENT:
+        found = salvage(Record(whole), Losses())
+        if len(found) == 1:  # halves of characters, bytes that are not UTF-8
+            return Sample((found[0],), is_document=True), [Record(whole, first.offset if exact else None)]
         values = []
         for record in taken[:_SAMPLE_LINES]:
             try:

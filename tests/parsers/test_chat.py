@@ -134,7 +134,7 @@ def test_an_anthropic_request_is_read_whole() -> None:
     assert judged(session) == [
         ("Read", "ok", "no is_error, where other results carry it"),
         ("Bash", "failed", "is_error true"),
-        ("Edit", "invalid", "text: <tool_use_error>InputValidationError"),
+        ("Edit", "invalid", "text: InputValidationError: Edit failed: old_string is missing"),
         ("Write", "invalid", "no tool of this name in the request"),
         ("Bash", "declined", "text: The user doesn't want to proceed with this tool use"),
         ("web_search", "ok", "web_search_tool_result without an error"),
@@ -256,7 +256,7 @@ def test_what_a_harness_put_in_is_no_prompt() -> None:
     ]
     assert session.messages[2].text == "Now the basket."
     assert session.messages[5].text == "Not that one."
-    assert judged(session) == [("Bash", "cancelled", "text: [Request interrupted by user")]
+    assert judged(session) == [("Bash", "cancelled", "text: [Request interrupted by user for tool use]")]
     assert [(event.kind, event.message_ordinal) for event in session.events] == [
         ("compaction", None),
         ("interrupt", 3),

@@ -212,7 +212,6 @@ _EventKind = Literal["compaction", "interrupt", "api_error", "rewind", "model_ch
 
 # Which evidence about one call wins; among equals, the first.
 _PLAIN, _TEXT, _LOGGED, _EVENT = 0, 1, 2, 3
-_UNANSWERED = Judgement(CallStatus.PENDING, "no result")
 _HEAD_CHARS = 4096
 # A real ciphertext takes a thousand bytes; exports put a word ("REDACTED") in its place.
 _LEAST_CIPHERTEXT = 64
@@ -308,6 +307,15 @@ def _by_flag(flag: str, value: bool, is_good: bool) -> Judgement:
 # --- building ---------------------------------------------------------------------------------------------
 
 
+@dataclass(slots=True)
+class _Fate:
+    """What became of a call; all copies of the call share it."""
+
+    judgement: Judgement = Judgement(CallStatus.PENDING, "no result")  # noqa: RUF009
+    rank: int = -1
+    result: Body | None = None
+
+
 @dataclass(slots=True, eq=False)
 class _Call:
     """A tool call while its results may still come."""
@@ -320,17 +328,16 @@ class _Call:
     input: Body | None = None
     input_hash: str | None = None
     paths: tuple[str, ...] = ()
-    result: Body | None = None
+    fate: _Fate = field(default_factory=_Fate)
     polls: str = ""
     """The running process (`session ID n`, `cell ID n`) that this call writes to or waits for."""
     breaks: bool = False
     """The model sent ^C: to the process that this call polls, or that this call started."""
-    judgement: Judgement = _UNANSWERED
-    rank: int = -1
 
-    def settle(self, rank: int, judgement: Judgement) -> None:
-        if rank > self.rank:
-            self.rank, self.judgement = rank, judgement
+    def settle(self, rank: int, judgement: Judgement, result: Body | None = None) -> None:
+        self.fate.result = self.fate.result or result
+        if rank > self.fate.rank:
+            self.fate.rank, self.fate.judgement = rank, judgement
 
     def by_exit(self, code: int, output: str, told_by: str) -> Judgement:
         if code == 130 and self.breaks:
@@ -339,10 +346,10 @@ class _Call:
         return evidence.by_exit_code(command, code, output, told_by)
 
     def frozen(self, ordinal: int, index: int) -> ToolCall:
-        status, reason, code = self.judgement
+        status, reason, code = self.fate.judgement
         return ToolCall(
             ordinal, index, self.name, self.category, status, reason, self.call_id, self.input, self.input_hash,
-            self.paths, code, self.result, self.at,
+            self.paths, code, self.fate.result, self.at,
         )  # fmt: skip
 
 
@@ -432,7 +439,8 @@ class _Builder:
         self.drafts: list[_Draft] = []
         self.events: list[tuple[Event, _Draft | None]] = []
         self.loose: list[Usage] = []
-        self.calls: dict[str, list[_Call]] = {}
+        self.calls: dict[str, _Call] = {}
+        self.nameless: dict[str, list[_Call]] = {}
         self.processes: dict[str, _Call] = {}
         self.searches: list[tuple[_Call, bool]] = []
 
@@ -462,18 +470,21 @@ class _Builder:
 
     def add(self, record: Record) -> None:
         self.record = record
-        lines = _lines.decode(record, self.losses)
-        is_bare = any(line.payload is None for line in lines)
-        bare = _payloads.decode(record, self.losses) if is_bare else []
-        for index, line in enumerate(lines):
-            payload = line.payload
-            if payload is not None:
+        try:
+            lines = [_lines.quick(record.data)]
+        except BAD_CONTENT:
+            lines = _lines.salvaged(record, self.losses)
+        for line in lines:
+            if line.payload is not None:
                 self._time(line.timestamp)
                 if self.is_copy:
-                    self._look_for_own(line, payload)
-                self._dispatch(_LINES, _UNREAD_LINES, line.type, payload)
-            elif index < len(bare):
-                self._bare(line, bare[index])
+                    self._look_for_own(line, line.payload)
+                self._dispatch(_LINES, _UNREAD_LINES, line.type, line.payload)
+            elif len(lines) == 1:
+                for payload in _payloads.decode(record, self.losses):
+                    self._bare(line, payload)
+            else:
+                self.losses.add("no_payload", record.offset)  # bare, and fused with others: nobody saw one yet
 
     def _dispatch(self, known: _Handlers, unread: list[str], kind: str | None, payload: _Payload) -> None:
         handler = known.get(kind or "")
@@ -794,8 +805,10 @@ class _Builder:
             call.category = "edit"
         if isinstance(value, dict):
             self._note_poll(call, value)
-        if call_id is not None:
-            self.calls.setdefault(call_id, []).append(call)
+        if call_id is None:
+            self.nameless.setdefault(name, []).append(call)
+        else:
+            call.fate = self.calls.setdefault(call_id, call).fate
         return call
 
     def _note_poll(self, call: _Call, value: dict[str, Any]) -> None:
@@ -837,28 +850,22 @@ class _Builder:
         raw = next(filter(records.is_given, (payload.output, payload.tools, payload.result)), NOTHING)
         if self.response is not None:
             self.response.is_answered = True
-        calls = self._answered_by(payload)
-        if not calls:
+        call = self._answered_by(payload)
+        if call is None:
             self.losses.add("orphan_result", self.record.offset)
         elif _first_byte(raw) not in b'"{[':
             self.losses.add("wrong_type", self.record.offset)
         else:
-            body = records.raw_body(raw, self.record, self.source)
-            if payload.type == "tool_search_output":
-                rank, judgement = _LOGGED, _by_status(_state(payload), "item")
-            else:
-                rank, judgement = self._judge(calls[0], raw)
-            for call in calls:
-                call.result = call.result or body
-                call.settle(rank, judgement)
+            is_search = payload.type == "tool_search_output"
+            rank, judgement = (_LOGGED, _by_status(_state(payload), "item")) if is_search else self._judge(call, raw)
+            call.settle(rank, judgement, records.raw_body(raw, self.record, self.source))
 
-    def _answered_by(self, payload: _Payload) -> list[_Call]:
+    def _answered_by(self, payload: _Payload) -> _Call | None:
         if payload.call_id is not None:
-            return self.calls.get(payload.call_id, [])
+            return self.calls.get(payload.call_id)
         # Drifted lines carry no ids: a result answers the first open call of its name.
-        name = _tool_name(payload)
-        calls = (call for draft in self.drafts[-4:] for call in draft.calls)
-        return [call for call in calls if call.rank < 0 and call.name == name][:1]
+        waiting = self.nameless.get(_tool_name(payload))
+        return waiting.pop(0) if waiting else None
 
     def _judge(self, call: _Call, raw: msgspec.Raw) -> tuple[int, Judgement]:
         if _first_byte(raw) == b"{":
@@ -915,48 +922,44 @@ class _Builder:
         started.settle(_TEXT, outcome)
         return _TEXT, Judgement(CallStatus.OK, f"poll: {outcome.evidence}")
 
-    def _ended(self, name: str, payload: _Payload, raw: msgspec.Raw) -> list[_Call]:
-        """The calls that an event tells the end of; where no item told of one, a new one.
+    def _ended(self, name: str, payload: _Payload, raw: msgspec.Raw) -> _Call:
+        """The call that an event tells the end of; where no item told of one, a new one.
 
         What a script of the `exec` tool runs has no items of its own: only so does it count.
         """
         call_id = payload.call_id or payload.id
-        known = self.calls.get(call_id or "")
-        if known:
-            return known
-        call = self._call(name, call_id, raw)
-        (self.response or self.last or self._respond()).calls.append(call)
-        return [call]
+        call = self.calls.get(call_id or "")
+        if call is None:
+            call = self._call(name, call_id, raw)
+            (self.response or self.last or self._respond()).calls.append(call)
+        return call
 
     def _exec_end(self, payload: _Payload) -> None:
         if bytes(payload.source) in (b'"user_shell"', b'"userShell"'):
             return  # the person ran it with `!`
-        for call in self._ended("exec_command", payload, payload.command):
-            if call.polls:
-                continue  # it tells of the process, which is another call's
-            if payload.status == "declined" or payload.exit_code is None:
-                call.settle(_EVENT, _by_status(_state(payload), f"{payload.type}"))
-            else:
-                output = (payload.aggregated_output or "")[:_HEAD_CHARS]
-                call.settle(_EVENT, call.by_exit(payload.exit_code, output, f"{payload.type} exit code"))
+        call = self._ended("exec_command", payload, payload.command)
+        if call.polls:
+            return  # it tells of the process, which is another call's
+        if payload.status == "declined" or payload.exit_code is None:
+            call.settle(_EVENT, _by_status(_state(payload), f"{payload.type}"))
+        else:
+            output = (payload.aggregated_output or "")[:_HEAD_CHARS]
+            call.settle(_EVENT, call.by_exit(payload.exit_code, output, f"{payload.type} exit code"))
 
     def _patch_end(self, payload: _Payload) -> None:
-        for call in self._ended("apply_patch", payload, payload.changes):
-            if not call.paths:
-                changed = self._value(payload.changes)
-                call.paths = tuple(changed) if isinstance(changed, dict) else ()
-            if payload.status == "declined" or payload.success is None:
-                call.settle(_EVENT, _by_status(_state(payload), f"{payload.type}"))
-            else:
-                call.settle(_EVENT, _by_flag(f"{payload.type} success", payload.success, payload.success))
+        call = self._ended("apply_patch", payload, payload.changes)
+        if not call.paths:
+            changed = self._value(payload.changes)
+            call.paths = tuple(changed) if isinstance(changed, dict) else ()
+        if payload.status == "declined" or payload.success is None:
+            call.settle(_EVENT, _by_status(_state(payload), f"{payload.type}"))
+        else:
+            call.settle(_EVENT, _by_flag(f"{payload.type} success", payload.success, payload.success))
 
     def _mcp_end(self, payload: _Payload) -> None:
         asked = payload.invocation or payload
-        calls = self._ended(f"mcp__{asked.server}__{asked.tool}", payload, asked.arguments)
-        outcome = self._mcp_outcome(payload)
-        for call in calls:
-            call.result = call.result or records.raw_body(payload.result, self.record, self.source)
-            call.settle(_EVENT, outcome)
+        call = self._ended(f"mcp__{asked.server}__{asked.tool}", payload, asked.arguments)
+        call.settle(_EVENT, self._mcp_outcome(payload), records.raw_body(payload.result, self.record, self.source))
 
     def _mcp_outcome(self, payload: _Payload) -> Judgement:
         refusal = _error_text(payload)
@@ -973,9 +976,9 @@ class _Builder:
         return _by_status(_state(payload), f"{payload.type}")
 
     def _tool_response(self, payload: _Payload) -> None:
-        for call in self.calls.get(payload.call_id or payload.id or "", ()):
-            if payload.success is not None:
-                call.settle(_EVENT, _by_flag(f"{payload.type} success", payload.success, payload.success))
+        call = self.calls.get(payload.call_id or payload.id or "")
+        if call is not None and payload.success is not None:
+            call.settle(_EVENT, _by_flag(f"{payload.type} success", payload.success, payload.success))
 
     def _item_completed(self, payload: _Payload) -> None:
         """From 0.149 on the one event for what had an event each; its item has their fields."""

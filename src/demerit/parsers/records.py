@@ -286,9 +286,9 @@ def kept_text(text: str, source: Source, whole: bool = False) -> Kept:
     size = utf8_length(text)
     if whole or size <= source.text_bytes:
         return Kept(text, size, None)
-    return Kept(
-        text[: source.text_bytes], size, digest(text.encode("utf-8", "surrogatepass")) if source.bodies else None
-    )
+    data = text.encode("utf-8", "surrogatepass")
+    beginning = data[: source.text_bytes].decode("utf-8", "ignore")
+    return Kept(beginning, size, digest(data) if source.bodies else None)
 
 
 def text_body(text: str, source: Source, offset: int | None = None) -> Body | None:
