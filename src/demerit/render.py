@@ -145,8 +145,8 @@ def relation(report: Report) -> str:
     if report.relation is None:
         return ""
     parent = clean(report.parent_session_id or "another session")
-    # Of a UUID the beginning tells enough.
-    return f"{_RELATIONS.get(report.relation, report.relation)} {parent[:8] if len(parent) == 36 else parent[:24]}"
+    short = parent[: 8 if len(parent) == 36 else 24]  # of a UUID the beginning tells enough
+    return f"{_RELATIONS.get(report.relation) or clean(report.relation)} {short}"
 
 
 def models(report: Report) -> str:
@@ -283,7 +283,7 @@ def overall(summary: Summary) -> list[tuple[str, list[str]]]:
 
 def _statuses(found: Mapping[str, int]) -> list[str]:
     known = sorted(found, key=lambda name: _STATUSES.index(name) if name in _STATUSES else len(_STATUSES))
-    return [f"{found[name]:,} {name}" for name in known if found[name]]
+    return [f"{found[name]:,} {clean(name)}" for name in known if found[name]]
 
 
 def _context(report: Report) -> list[str]:
@@ -437,7 +437,7 @@ def _section(report: Report) -> Iterator[str]:
     if report.path is not None:
         yield escaped(place(report.path)) + "  "
     how = f"**{report.outcome.value}**, {report.confidence.value} confidence"
-    yield f"{how}, {ending(report.ending)}  " if report.ending else f"{how}  "
+    yield f"{how}, {escaped(ending(report.ending))}  " if report.ending else f"{how}  "
     if report.score is None:
         yield f"unscored: {escaped(why_unscored(report))}"
     else:

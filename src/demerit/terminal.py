@@ -60,6 +60,7 @@ _Result = TypeVar("_Result")
 _PIPE_COLUMNS = 100
 # Longer lines are harder to read, and a card has nothing to fill them with.
 _WIDEST_CARD = 110
+_LEAST = 32
 _WIDEST_LIST = 180
 _NARROW = 64
 """Below this the indent shrinks, and a call's evidence goes on a line of its own."""
@@ -129,7 +130,7 @@ class Cards:
         self._zone = zone
         self._home = home.rstrip("/\\") if home else None
         self._glyphs = _FANCY if _can_show(_FANCY, console.encoding) else _PLAIN
-        self._width = max(min(console.width, _WIDEST_CARD), 24)
+        self._width = max(min(console.width, _WIDEST_CARD), _LEAST)
         self._indent = " " * (6 if self._width >= _NARROW else 2)
 
     def card(self, report: Report) -> None:
@@ -211,7 +212,8 @@ class Cards:
         if report.score is None:
             return self._paragraph(f"unscored: {why_unscored(report)}", style="dim")
         terms, result = arithmetic(report)
-        return [Text(self._indent + terms + " ").append(result, f"bold {_STYLES.get(report.grade or '', '')}")]
+        line = Text(terms + " ").append(result, f"bold {_STYLES.get(report.grade or '', '')}")
+        return [Text(self._indent).append_text(part) for part in self._wrap(line, self._width - len(self._indent))]
 
     def _breakdown(self, line: BreakdownLine) -> list[Text]:
         shared = shared_reason(line)
@@ -241,8 +243,9 @@ class Cards:
         for group, tool in zip(groups, tools, strict=True):
             line = Text(inner).append(f"{group.messages:<{numbers}}  ", "dim")
             if not group.tool:
-                for at, part in enumerate(self._wrap(Text(group.reason), self._width - line.cell_len)):
-                    yield (line if at == 0 else Text(" " * line.cell_len)).append_text(part)
+                start = line.cell_len
+                for at, part in enumerate(self._wrap(Text(group.reason), self._width - start)):
+                    yield (line if at == 0 else Text(" " * start)).append_text(part)
             elif wide:
                 line.append(set_cell_size(self._cut(tool, tool_cells), tool_cells) + "  ")
                 if file_cells > 0:
@@ -271,7 +274,7 @@ class Cards:
         return bar
 
     def _sessions(self, reports: Sequence[Report]) -> Iterator[Text]:
-        width = min(self._console.width, _WIDEST_LIST)
+        width = max(min(self._console.width, _WIDEST_LIST), _LEAST)
         agents = max((cell_len(clean(report.agent)) for report in reports), default=0) if width >= 80 else 0
         for report in reports:
             style = _STYLES.get(report.grade or "", "dim")

@@ -136,7 +136,7 @@ def test_an_anthropic_request_is_read_whole() -> None:
         ("Bash", "failed", "is_error true"),
         ("Edit", "invalid", "text: InputValidationError: Edit failed: old_string is missing"),
         ("Write", "invalid", "no tool of this name in the request"),
-        ("Bash", "declined", "text: The user doesn't want to proceed with this tool use"),
+        ("Bash", "declined", "text: the user said no"),
         ("web_search", "ok", "web_search_tool_result without an error"),
         ("web_search", "failed", "error_code max_uses_exceeded"),
     ]

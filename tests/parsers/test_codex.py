@@ -240,6 +240,16 @@ def test_a_patch_inside_a_shell_command_is_an_edit() -> None:
     assert (call.status, call.category, call.file_paths) == (CallStatus.OK, "edit", ("a.py", "b.py"))
 
 
+def test_a_patch_in_a_script_is_told_by_its_own_event() -> None:
+    script = "tools.apply_patch(`*** Begin Patch\n*** Update File: a.py\n*** End Patch`)"
+    session = read(
+        meta(),
+        item("custom_tool_call", name="exec", call_id="c1", input=script),
+        event("patch_apply_end", call_id="exec-1", success=True, changes={"a.py": {"type": "update"}}),
+    )
+    assert [(call.category, call.file_paths) for call in calls(session)] == [("shell", ()), ("edit", ("a.py",))]
+
+
 EXIT_0 = "Process exited with code 0\nOutput:\n"
 
 
@@ -371,11 +381,18 @@ def test_a_running_process_is_decided_by_the_poll_that_sees_its_end() -> None:
 
 
 def test_an_event_about_a_process_says_nothing_of_the_call_that_polled_it() -> None:
+    poll = item("function_call", name="write_stdin", call_id="c2", arguments={"session_id": 5, "chars": ""})
+    ends = [event("exec_command_end", call_id=name, exit_code=3, status="failed") for name in ("c1", "c2")]
     running = output("Process running with session ID 5\nOutput:\n")
+    session = read(meta(), command(), running, poll, *ends, output("Process exited with code 3\n", "c2"))
+    assert statuses(session) == ["failed", "ok"]
+
+
+def test_the_event_of_a_process_that_the_model_stopped_is_no_failure() -> None:
     stop = item("function_call", name="write_stdin", call_id="c2", arguments={"session_id": 5, "chars": "\x03"})
-    ends = [event("exec_command_end", call_id=name, exit_code=130, status="failed") for name in ("c1", "c2")]
-    session = read(meta(), command(), running, stop, *ends, output("Process exited with code 130\n", "c2"))
-    assert statuses(session) == ["ok", "ok"]
+    end = event("exec_command_end", call_id="c1", exit_code=130, status="failed")
+    running = output("Process running with session ID 5\nOutput:\n")
+    assert statuses(read(meta(), command(), running, stop, end))[0] == "ok"
 
 
 def test_commands_of_a_script_count_through_their_events() -> None:
@@ -560,6 +577,20 @@ def test_without_turn_ids_the_first_burst_is_the_parents() -> None:
     assert [usage.input_tokens for usage in usages(session)] == [10, 10]  # of five rows, three are copied
 
 
+def test_a_copy_with_its_old_times_starts_with_the_fork_and_its_tokens_go_nowhere() -> None:
+    own, old = "019e7044-7479-7000-8000-00000000000a", "019e6fbb-33c0-7000-8000-00000000000a"
+    early, late = "2026-05-27T08:00:00Z", "2026-05-28T20:30:00Z"
+    session = read(
+        meta(forked_from_id=PARENT),
+        line("event_msg", {"type": "task_started", "turn_id": old}, early),
+        line("response_item", {"type": "message", "role": "assistant", "content": "the parent's"}, early),
+        line("turn_context", {"turn_id": own}, late),
+        tokens(last_token_usage=counts(9, 0, 9), total_token_usage=counts(99, 0, 99)),
+    )
+    assert session.started == datetime(2026, 5, 28, 20, 0, tzinfo=UTC)
+    assert session.messages == () and [usage.context_tokens for usage in session.loose_usage] == [9]
+
+
 def test_ordinals_tell_where_a_sub_agents_own_lines_begin() -> None:
     session = read(
         meta(subagent_history_start_ordinal="3", thread_source="subagent"),
@@ -594,6 +625,13 @@ def test_t8_a_cache_write_is_a_part_of_the_input_and_both_records_of_a_response_
     (usage,) = usages(fixture("code_mode"))
     assert (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_5m_tokens) == (40, 10, 30)
     assert usage.key == "resp_1"
+
+
+def test_a_usage_record_without_totals_and_its_token_count_are_one_request() -> None:
+    record = line("token_usage_record", {"response_id": "resp_9", "usage": counts(50, 0, 5)})
+    count = tokens(last_token_usage=counts(50, 0, 5), total_token_usage=counts(50, 0, 5))
+    (usage,) = usages(read(meta(), said("assistant", "done"), record, count))
+    assert (usage.key, usage.input_tokens) == ("resp_9", 50)
 
 
 def test_totals_alone_are_counted_by_their_difference() -> None:
@@ -672,6 +710,12 @@ def test_reasoning_events_stand_in_where_the_items_have_no_text() -> None:
     assert both.messages[0].thinking_bytes == 12 and len(both.messages[0].thinking) == 1
 
 
+def test_an_event_that_comes_late_repeats_no_answer() -> None:
+    count = tokens(last_token_usage=counts(5, 0, 1), total_token_usage=counts(5, 0, 1))
+    session = read(meta(), said("assistant", "Hello!"), count, event("agent_message", message="Hello!"))
+    assert [text for _, _, text in spoken(session)] == ["Hello!"]
+
+
 def test_an_answer_that_only_an_event_tells_is_kept() -> None:
     session = read(meta(), told("hello there"), event("agent_message", message="Hello!"))
     assert spoken(session) == [("user", "human", "hello there"), ("assistant", "agent", "Hello!")]
@@ -683,7 +727,11 @@ def test_an_answer_that_only_an_event_tells_is_kept() -> None:
 def test_lines_without_an_envelope_are_read() -> None:
     session = fixture("bare")
     assert (session.source_id, session.branch) == ("5f0e", "dev")
-    assert spoken(session)[0] == ("user", "human", "list the files please")
+    assert spoken(session) == [
+        ("user", "human", "list the files please"),
+        ("assistant", "agent", ""),  # no token counts: what follows a result is another response
+        ("assistant", "agent", "One file."),
+    ]
     assert statuses(session) == ["ok"] and session.losses == ()
 
 

@@ -18,6 +18,11 @@ MOST = 3
 _REFS = 20
 
 
+# Members of an enum are looked up through a descriptor, and `add` runs for every call.
+_OK, _FAILED, _BENIGN = CallStatus.OK, CallStatus.FAILED, CallStatus.BENIGN
+_INVALID, _DECLINED = CallStatus.INVALID, CallStatus.DECLINED
+
+
 class _Tool:
     """What happened to one tool's calls."""
 
@@ -43,22 +48,27 @@ class AdviceFolder:
         self.health: ContextHealth | None = None
 
     def add(self, call: ToolCall, model: str | None) -> None:
-        tool = self.tools.setdefault(call.name, _Tool())
-        tool.ran += call.status in (CallStatus.OK, CallStatus.FAILED, CallStatus.BENIGN)
+        tool = self.tools.get(call.name)
+        if tool is None:
+            tool = self.tools[call.name] = _Tool()
         self.by_model[model or "", call.name] += 1
-        if call.status is CallStatus.FAILED:
+        status = call.status
+        if status is _OK or status is _BENIGN:
+            tool.ran += 1
+        elif status is _FAILED:
+            tool.ran += 1
             tool.failed.add(call, "failed")
             if call.input_hash is not None:
                 key = (call.name, call.input_hash)
                 self.failed_inputs.setdefault(key, Evidence()).add(call, "failed with this very input")
-        elif call.status is CallStatus.INVALID:
+        elif status is _INVALID:
             tool.invalid.setdefault(model or "", Evidence()).add(call, "the call itself was broken")
-        elif call.status is CallStatus.DECLINED:
+        elif status is _DECLINED:
             tool.declined.add(call, "declined")
         if call.changes_files:
             for path in call.file_paths:
                 self.reads.pop(path, None)
-        elif call.category == "read" and call.status is CallStatus.OK and len(call.file_paths) == 1:
+        elif call.category == "read" and status is _OK and len(call.file_paths) == 1:
             # Another part of a long file is no repetition: the input tells the parts apart.
             path = call.file_paths[0]
             reads = self.reads.setdefault(path, {}).setdefault(call.input_hash, Evidence())
