@@ -29,7 +29,9 @@ def draw() -> str:
         [report] = demerit.grade(_SAMPLE, now=_NOW)
     finally:
         os.chdir(folder)
-    console = Console(file=io.StringIO(), record=True, width=100, force_terminal=True, color_system="truecolor")
+    console = Console(
+        file=io.StringIO(), record=True, width=100, force_terminal=True, color_system="truecolor", _environ={}
+    )
     Cards(console, _NOW, zone=UTC).card(report)
     return _FONT.sub("", console.export_svg(title=f"demerit grade {_SAMPLE}"))
 

@@ -268,7 +268,7 @@ def overall(summary: Summary) -> list[tuple[str, list[str]]]:
         ("calls", _statuses(summary.statuses)),
         ("failing", [f"{clean(t.tool)} {t.failures:,} of {t.calls:,}" for t in summary.worst_tools[:5]]),
         (
-            "costliest",
+            "costly",
             [
                 f"{signal.signal.replace('_', ' ')} {signal.points:,} points in {count(signal.sessions, 'session')}"
                 for signal in summary.costly_signals
@@ -324,8 +324,8 @@ def _hygiene(found: Hygiene) -> list[str]:
         f"{n} of {found.prompts} {what}"
         for n, what in (
             (found.short, "under four words"),
-            (found.duplicate, "word for word as before"),
-            (found.no_code_context, "for a change without naming code"),
+            (found.duplicate, "repeat an earlier one"),
+            (found.no_code_context, "ask for a change and name no code"),
         )
         if n
     ]

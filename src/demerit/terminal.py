@@ -67,6 +67,7 @@ _NARROW = 64
 _GROUPS_SHOWN = 4
 _LABEL_CELLS = 9
 _FILE_CELLS = 44
+_AGENT_CELLS = 16
 
 
 class _Glyphs(NamedTuple):
@@ -151,7 +152,7 @@ class Cards:
         """Print what many cards say together; `span` says which they are."""
         heading = [Text(f"{count(summary.sessions, 'session')} {span}".rstrip(), "bold")]
         if summary.subagents:
-            heading.append(Text(f"{summary.subagents:,} of sub-agents"))
+            heading.append(Text(f"{count(summary.subagents, 'sub-agent')} among them"))
         if summary.average_score is not None:
             heading.append(Text(f"average score {summary.average_score:g}"))
         bar = Text(self._indent).append_text(self._bar(summary.grades))
@@ -276,6 +277,7 @@ class Cards:
     def _sessions(self, reports: Sequence[Report]) -> Iterator[Text]:
         width = max(min(self._console.width, _WIDEST_LIST), _LEAST)
         agents = max((cell_len(clean(report.agent)) for report in reports), default=0) if width >= 80 else 0
+        agents = min(agents, _AGENT_CELLS)
         for report in reports:
             style = _STYLES.get(report.grade or "", "dim")
             line = Text("  ").append(report.grade or "-", f"bold {style}")
@@ -289,7 +291,7 @@ class Cards:
             name = room - (path + 2 if path else 0)
             line.append(set_cell_size(self._cut(title(report), name), name))
             if agents:
-                line.append("  " + set_cell_size(clean(report.agent), agents))
+                line.append("  " + set_cell_size(self._cut(clean(report.agent), agents), agents))
             if path:
                 line.append("  " + self._short(report.path or "", path), "dim")
             yield line

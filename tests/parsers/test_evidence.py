@@ -10,6 +10,7 @@ from demerit.parsers.evidence import (
     by_exit_code,
     category_of,
     is_benign_exit,
+    is_poll,
     patch_paths,
     paths_in,
     program,
@@ -127,6 +128,21 @@ def test_program_skips_assignments_and_paths() -> None:
 def test_categories(name: str, category: str) -> None:
     """Q26: no tool of the agents that we know is left under `other`."""
     assert category_of(name) == category
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "polls"),
+    [
+        ("BashOutput", {"bash_id": "1"}, True),
+        ("TaskOutput", {"task_id": "1"}, True),
+        ("write_stdin", {"session_id": 1, "chars": "", "yield_time_ms": 1000}, True),
+        ("write_stdin", {"session_id": 1, "chars": "y\n"}, False),
+        ("wait", {"cell_id": "1"}, True),
+        ("Bash", {"command": "gh run view"}, False),
+    ],
+)
+def test_a_call_that_only_waits_is_a_poll(name: str, arguments: object, polls: bool) -> None:
+    assert is_poll(name, arguments) is polls
 
 
 def test_paths() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.quality.sessions import agent, human, report, request, tool
 
 from demerit.quality.advice import MOST, RULES
 from demerit.quality.report import Report
-from tests.quality.sessions import agent, human, report, request, tool
 
 
 def rules(got: Report) -> list[str]:

@@ -41,6 +41,7 @@ from demerit.parsers.evidence import (
     by_claude_error,
     category_of,
     is_harness_text,
+    is_poll,
     paths_in,
     starts_with_any,
     without_wrappers,
@@ -385,7 +386,7 @@ class _Reader:
             except BAD_CONTENT:
                 self.losses.add("malformed_input", record.offset)
             else:
-                call.hash = input_hash(arguments)
+                call.hash = None if is_poll(call.name, arguments) else input_hash(arguments)
                 call.paths = paths_in(arguments)
                 command = arguments.get("command") if isinstance(arguments, dict) else None
                 call.command = command if isinstance(command, str) else None

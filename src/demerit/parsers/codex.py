@@ -383,10 +383,8 @@ class _Draft:
     """A result of one of its calls was logged: the model's next item is another response."""
 
     def frozen(self, ordinal: int, source: Source) -> Message:
-        text = "\n".join(self.texts or self.shown)
-        size = records.utf8_length(text)
-        if size > source.text_bytes and not (self.role == "user" and self.author == "human"):
-            text = text.encode("utf-8", "replace")[: source.text_bytes].decode("utf-8", "ignore")
+        is_prompt = self.role == "user" and self.author == "human"
+        kept = records.kept_text("\n".join(self.texts or self.shown), source, whole=is_prompt)
         if not (self.ciphertext_bytes or self.reasoning_bytes):
             self.thinking += [records.text_body(shown, source) for shown in self.shown_reasoning]
             self.reasoning_bytes = sum(map(records.utf8_length, self.shown_reasoning))
@@ -395,8 +393,9 @@ class _Draft:
             ordinal=ordinal,
             role=self.role,
             author=self.author,
-            text=text,
-            text_bytes=size,
+            text=kept.text,
+            text_bytes=kept.bytes,
+            text_digest=kept.digest,
             has_image=self.has_image,
             calls=tuple(call.frozen(ordinal, index) for index, call in enumerate(self.calls)),
             thinking=tuple(body for body in self.thinking if body is not None),
@@ -795,10 +794,10 @@ class _Builder:
 
     def _call(self, name: str, call_id: str | None, raw: msgspec.Raw, is_json: bool = True) -> _Call:
         value = self._value(raw, is_json)
-        category = "shell" if name == "exec" else evidence.category_of(name)
-        call = _Call(name, call_id, self.at, category, _command(value))
+        call = _Call(name, call_id, self.at, evidence.category_of(name), _command(value))
         if value is not None:
-            call.input, call.input_hash = records.raw_body(raw, self.record, self.source), records.input_hash(value)
+            call.input = records.raw_body(raw, self.record, self.source)
+            call.input_hash = None if evidence.is_poll(name, value) else records.input_hash(value)
         patch = _patch(value, call.command) if name != "exec" else None  # events tell what its script did
         call.paths = evidence.patch_paths(patch) if patch is not None else evidence.paths_in(value)
         if patch is not None and call.paths:
@@ -1182,4 +1181,5 @@ PARSER = Parser(
     ),
     sniff=sniff,
     parse=parse,
+    one_line_tells=True,
 )

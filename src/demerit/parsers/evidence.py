@@ -61,7 +61,7 @@ _OTHER_ANSWERS = re.compile(r"gh\s+auth\s+status\b|ssh\s+(?:\S+\s+)*?-T\b|system
 _SHELL_COMPLAINS = re.compile(
     r"^(?:\S*\b(?:ba|z|da|k|)sh|\(eval\)|eval)\b:|^(?:usage:|error:|fatal:)|^\S+: (?:cannot|can't|unable|No such|"
     r"Permission|command not found|not found|invalid|illegal|unrecogni[sz]ed|unknown|option)|"
-    r": No such file or directory$|: Permission denied$|: command not found$",
+    r": No such file or directory$|: Permission denied$|: Operation not permitted$|: command not found$",
     re.MULTILINE | re.IGNORECASE,
 )
 
@@ -158,11 +158,11 @@ for _category, _names in {
     "edit": "edit multiedit apply_patch applypatch str_replace str_replace_editor str_replace_based_edit_tool "
     "notebookedit replace edit_file search_replace replace_in_file apply_diff insert patch",
     "write": "write write_file writefile create create_file write_to_file save_file",
-    "shell": "bash bashoutput killshell killbash shell shell_command exec_command write_stdin run execute "
+    "shell": "bash bashoutput killshell killbash shell shell_command exec exec_command write_stdin run execute "
     "run_shell_command local_shell local_shell_call execute_command run_terminal_cmd terminal powershell "
     "container.exec unified_exec run_command code_interpreter_call code_execution bash_code_execution taskoutput taskstop",
     "web": "webfetch websearch web_search web_fetch fetch google_web_search web_search_call file_search_call browser",
-    "agent": "task agent spawn_agent wait wait_agent close_agent send_input resume_agent delegate subagent new_task",
+    "agent": "task agent send_message followup_task list_agents interrupt_agent spawn_agent wait wait_agent close_agent send_input resume_agent delegate subagent new_task",
     "plan": "todowrite todoread exitplanmode enterplanmode update_plan todo taskcreate taskupdate tasklist taskget "
     "create_goal update_goal get_goal",
     "question": "askuserquestion ask_user request_user_input ask_followup_question",
@@ -176,6 +176,19 @@ def category_of(name: str) -> Category:
     if known is not None:
         return known
     return "mcp" if name.startswith("mcp__") else "other"
+
+
+_POLLS = frozenset("bashoutput taskoutput agentoutputtool wait wait_agent read_background_output".split())
+
+
+def is_poll(name: str, arguments: Any) -> bool:
+    """Whether a call only waits for, or looks at, something that is still running.
+
+    It does nothing of its own, so parsers record no input hash for it, and a row of polls is no row of retries.
+    """
+    if name == "write_stdin":
+        return not (isinstance(arguments, dict) and arguments.get("chars"))
+    return name.lower() in _POLLS
 
 
 _PATH_KEYS = frozenset(("file_path", "path", "filePath", "notebook_path", "absolute_path", "filename", "file"))
