@@ -1,4 +1,4 @@
-"""Peak memory of `demerit grade` on one 1 GiB log, and on a log with one line of 60 MB. `python -m benchmarks.memory`"""
+"""Peak memory of `demerit grade` on one 1 GiB log, and on one line of 60 MB. `python -m benchmarks.memory`"""
 
 from __future__ import annotations
 

@@ -17,6 +17,9 @@ import pytest
 
 import demerit
 from demerit.cli import main
+from demerit.model import Session
+from demerit.parsers.records import Source
+from demerit.sources import Unreadable, read_sessions
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 NOW = "2026-03-02T12:00:00Z"
@@ -287,6 +290,7 @@ def test_a_file_may_hold_several_sessions(tmp_path: Path, run: Any) -> None:
         (["grade", "--fail-under", ""], "--fail-under '' is none of"),
         (["grade", "--now", "yesterday"], "--now 'yesterday' is no time in ISO 8601"),
         (["grade", "--now", "0001-01-01T00:00:00+14:00"], "is no time"),
+        (["grade", "--now", "0001-01-05"], "is no time"),
         (["grade", "--fromat", "json"], "No such option: --fromat; did you mean --format?"),
         (["grade", "--format"], "requires an argument"),
         (["report"], "No such command 'report'"),
@@ -378,15 +382,24 @@ def test_a_name_without_a_session_outranks_the_gate(tmp_path: Path, run: Any) ->
     assert "nowhere: no such file" in ran.err
 
 
-def test_a_gate_does_not_pass_over_a_log_of_an_agent_that_it_cannot_read(tmp_path: Path, run: Any) -> None:
-    good().write(tmp_path / ".claude" / "projects" / "p" / "a.jsonl")
-    (tmp_path / ".claude" / "projects" / "p" / "b.jsonl").symlink_to(tmp_path / ".claude" / "gone.jsonl")
-    (tmp_path / ".claude" / "projects" / "p" / "c.jsonl").mkdir()
-    assert run("grade", ".claude").code == 0
-    ran = run("grade", ".claude", "--fail-under", "B")
-    if "b.jsonl" in ran.err:
-        assert ran.code == 1
-        assert "does not pass over" in ran.err
+def test_a_gate_does_not_pass_over_a_log_of_an_agent_that_it_cannot_read(
+    tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(path: Path, limits: Source) -> list[Session]:
+        if path.name == "damaged.jsonl":
+            raise Unreadable(str(path), "no permission to read it", known_agent=True)
+        return read_sessions(path, limits)
+
+    monkeypatch.setattr("demerit.library.read_sessions", read)
+    for name in ("good", "damaged"):
+        good().write(tmp_path / "d" / f"{name}.jsonl")
+    ran = run("grade", "d")
+    assert (ran.code, ran.err) == (0, "demerit: passed over d/damaged.jsonl: no permission to read it\n")
+    ran = run("grade", "d", "--fail-under", "B")
+    assert ran.code == 1
+    assert ran.err.startswith("demerit: d/damaged.jsonl: no permission to read it, and a gate does not pass over")
+    assert ran.err.count("\n") == 1
+    assert run("grade", "d/damaged.jsonl", "--fail-under", "B").code == 2
 
 
 # --- standard input ---------------------------------------------------------------------------------------
@@ -533,6 +546,11 @@ def test_neither_a_log_nor_its_name_reaches_the_terminal_as_it_is(tmp_path: Path
 def test_the_program_exits_with_the_code() -> None:
     assert program("grade", "nowhere").returncode == 2
     assert program("--version").returncode == 0
+
+
+def test_a_shell_completes_the_formats() -> None:
+    asked = {"_DEMERIT_COMPLETE": "complete_bash", "COMP_WORDS": "demerit grade --format ", "COMP_CWORD": "3"}
+    assert program(env=asked).stdout.split() == [b"table", b"json", b"markdown"]
 
 
 def test_no_colour_into_a_pipe(tmp_path: Path) -> None:

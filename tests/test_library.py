@@ -59,7 +59,8 @@ def test_grade_a_list_of_messages() -> None:
 
 
 def test_grade_a_request_body() -> None:
-    body = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello!"}]}
+    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello!"}]
+    body = {"model": "gpt-5", "messages": messages}
     (report,) = demerit.grade(body)
     assert (report.outcome, report.messages) == ("completed", 2)
 

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import unicodedata
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ from demerit.render import (
     why_unscored,
     worst_and_newest,
 )
-from demerit.terminal import Cards, console_for
+from demerit.terminal import Cards, console_for, watched
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
@@ -588,6 +588,17 @@ def test_colour_changes_nothing_but_colour() -> None:
     assert [line.rstrip() for line in plain.splitlines()] == [line.rstrip() for line in printed(REPORTS).splitlines()]
 
 
+def test_times_at_the_ends_of_the_calendar_are_shown() -> None:
+    for at in (datetime.min, datetime.max):
+        odd = msgspec.structs.replace(FULL, started_at=at.replace(tzinfo=UTC), ended_at=at.replace(tzinfo=UTC))
+        for hours in (-12, 14):
+            stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+            cards = Cards(Console(file=stream, width=100), NOW, zone=timezone(timedelta(hours=hours)))
+            cards.card(odd)
+            cards.overview([odd], summary([odd]), "")
+            assert str(at.year) in shown(stream)
+
+
 def test_a_count_that_was_cut_says_how_many_more() -> None:
     calls = tuple(msgspec.structs.replace(FAILED[0], message=n, tool=f"T{n}") for n in range(200))
     cut = msgspec.structs.replace(FULL, breakdown=(BreakdownLine("450 tool failures", 30, calls),))
@@ -622,3 +633,15 @@ def test_the_width_of_a_terminal_is_its_own(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert console_for(_Terminal(), {}).is_terminal
     assert console_for(_Terminal(), {"COLUMNS": "77"}).width == 77
+
+
+@pytest.mark.parametrize("columns", ["40", "120"])
+def test_a_progress_bar_hands_everything_on(
+    columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert list(watched(iter("abc"), [1000, 0, 5000])) == ["a", "b", "c"]
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "3 of 3 files" in err

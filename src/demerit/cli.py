@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
+from typer import Argument, Option
 
 if TYPE_CHECKING:
     from demerit.library import Graded
@@ -36,7 +37,8 @@ _REASONS = 5
 """Files that were passed over, and are told with their reason."""
 
 app = typer.Typer(
-    help="Report cards for AI agents: grades every agent session A-F and says why.",
+    help="Report cards for AI agents: grades every agent session A-F and says why. "
+    "Plain `demerit` is `demerit grade` without a path.",
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
@@ -126,13 +128,13 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-_Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback when demerit itself fails.")]
+_Debug = Annotated[bool, Option("--debug", help="Show a traceback when demerit itself fails.")]
 
 
 @app.callback()
 def _program(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool, Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     debug: _Debug = False,
 ) -> None:
@@ -185,45 +187,31 @@ class Asked(NamedTuple):
 def grade(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="PATH",
             help="Logs, folders of logs, or globs; - for standard input. "
             "Without any: the sessions of the last 30 days on this machine.",
-            show_default=False,
         ),
     ] = None,
     format: Annotated[
-        str, typer.Option("--format", "-f", help="table, json or markdown.", autocompletion=lambda: list(_FORMATS))
+        str, Option("--format", "-f", help="table, json or markdown.", autocompletion=lambda: list(_FORMATS))
     ] = "table",
     fail_under: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="GRADE_OR_SCORE",
             help="Exit with 1 when a session is below this: B means B or better, 80 means 80 or more. "
             "Takes every session as ended.",
-            show_default=False,
         ),
     ] = None,
-    ended: Annotated[
-        bool, typer.Option("--ended", help="Take every session as ended, even if just now active.")
-    ] = False,
-    allow_unscored: Annotated[
-        bool, typer.Option("--allow-unscored", help="Let sessions that cannot be scored pass --fail-under.")
-    ] = False,
-    subagents: Annotated[
-        bool, typer.Option("--subagents", help="Hold sub-agents' sessions to --fail-under as well.")
-    ] = False,
+    ended: Annotated[bool, Option("--ended", help="Take every session as ended, even if just now active.")] = False,
+    allow_unscored: Annotated[bool, Option("--allow-unscored", help="Unscored sessions pass --fail-under.")] = False,
+    subagents: Annotated[bool, Option("--subagents", help="Sub-agents have to pass --fail-under as well.")] = False,
     now: Annotated[
         str | None,
-        typer.Option(
-            metavar="ISO_TIME",
-            help="Judge at this time instead of now, like 2026-01-31T18:00:00Z. Without a zone it is UTC.",
-            show_default=False,
-        ),
+        Option(metavar="ISO_TIME", help="Judge at this time, like 2026-01-31T18:00:00Z. Without a zone it is UTC."),
     ] = None,
-    all: Annotated[
-        bool, typer.Option("--all", help="Without a PATH: every session, however old, with its whole card.")
-    ] = False,
+    all: Annotated[bool, Option("--all", help="Without a PATH: every session, however old, and its card.")] = False,
     debug: _Debug = False,
 ) -> int:
     """Print a report card for each session: its grade, how it ended, and the calls behind every lost point.
@@ -273,9 +261,12 @@ def _moment(text: str | None) -> datetime:
         return datetime.now(UTC)
     try:
         found = datetime.fromisoformat(text)
-        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+        found = found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+        if found.year >= 1970:
+            return found
     except (ValueError, OverflowError):
-        raise Misuse(f"--now {text!r} is no time in ISO 8601; write it like 2026-01-31T18:00:00Z") from None
+        pass
+    raise Misuse(f"--now {text!r} is no time in ISO 8601; write it like 2026-01-31T18:00:00Z")
 
 
 class Found:
@@ -422,8 +413,8 @@ def _finish(asked: Asked, found: Found, cards: bool) -> int:
     failed = [] if asked.bar is None else list(_judged(asked, asked.bar, found))
     for sentence in failed:
         _say(sentence)
-    told = [*found.named, *(found.broken if asked.bar else ())]
-    others = [failure for failure in found.failures.values() if failure not in told]
+    told = {failure.path for failure in [*found.named, *(found.broken if asked.bar else ())]}
+    others = [failure for failure in found.failures.values() if failure.path not in told]
     for failure in others[:_REASONS]:
         _say(f"passed over {failure.path}: {failure.reason}")
     if len(others) > _REASONS:

@@ -18,8 +18,8 @@ from demerit.quality.assess import assess
 from demerit.quality.report import Report
 from demerit.sources import Unreadable, read_sessions
 
-# A report shows no bodies, and of texts only their beginning.
-REPORT_LIMITS = Source(text_bytes=4096, bodies=False)
+# A report shows no bodies, and asks of an answer's text only whether there is any.
+REPORT_LIMITS = Source(text_bytes=256, bodies=False)
 # Below this a pool of processes costs more than it saves.
 _WORTH_A_POOL = 8 << 20
 _BATCH_BYTES = 4 << 20

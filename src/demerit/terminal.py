@@ -8,6 +8,7 @@ breaks in the middle of a word or a column.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta, tzinfo
 from itertools import zip_longest
 from typing import IO, NamedTuple, TypeVar
@@ -353,7 +354,11 @@ class Cards:
         return dots + shown
 
     def _when(self, at: datetime | None) -> str:
-        return at.astimezone(self._zone).strftime("%Y-%m-%d %H:%M") if at else ""
+        if at is None:
+            return ""
+        with suppress(OverflowError):  # in the first or the last hours of the calendar
+            at = at.astimezone(self._zone)
+        return at.strftime("%Y-%m-%d %H:%M")
 
     def _ago(self, at: datetime | None) -> str:
         if at is None:
@@ -387,15 +392,12 @@ def watched(results: Iterable[_Result], sizes: Sequence[int]) -> Iterator[_Resul
     # Few runs take long enough for a bar, and importing it takes a while.
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
+    console = Console(stderr=True)
+    columns = [TextColumn("{task.description}"), TransferSpeedColumn(), TimeRemainingColumn()]
+    if console.width >= 80:
+        columns[1:1] = [BarColumn(bar_width=24), DownloadColumn()]
     # Refreshed here, and not by a thread of its own, because processes are forked meanwhile.
-    with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as progress:
+    with Progress(*columns, console=console, transient=True, auto_refresh=False) as progress:
         task = progress.add_task(f"0 of {len(sizes):,} files", total=sum(sizes))
         refreshed = 0.0
         for at, (result, size) in enumerate(zip(results, sizes, strict=True), 1):

@@ -66,7 +66,7 @@ CODE = human("fix the rounding in src/cart.py please")
         pytest.param(
             "file_read_again",
             calls(*[tool("Read", files=["a.py"])] * 4, tool("Edit", files=["a.py"])),
-            calls(*[tool("Read", files=["a.py"])] * 2, tool("Edit", files=["a.py"]), *[tool("Read", files=["a.py"])] * 2),
+            calls(*([tool("Read", files=["a.py"])] * 2 + [tool("Edit", files=["a.py"])]) * 2),
             id="a change in between makes reading it again right",
         ),
         pytest.param(

@@ -202,12 +202,13 @@ _CONTROL = frozenset(
 class _Call:
     """A call while its result is still to come."""
 
-    __slots__ = ("at", "body", "call_id", "command", "hash", "invalid", "name", "paths", "result", "verdict")
+    __slots__ = ("at", "body", "call_id", "command", "hash", "name", "original", "paths", "result", "verdict")
 
     def __init__(self, name: str, call_id: str | None, at: datetime | None) -> None:
         self.name = name
         self.call_id = call_id
         self.at = at
+        self.original = self  # the first call with this id, which has the result of all its copies
         self.body: Body | None = None
         self.hash: str | None = None
         self.paths: tuple[str, ...] = ()
@@ -231,8 +232,8 @@ class _Draft:
         self.sidechain = sidechain
         self.texts: list[str] = []
         self.has_image = False
-        self.calls: list[_Call] = []
-        self.thinking: list[Body] = []
+        self.calls: tuple[_Call, ...] = ()
+        self.thinking: tuple[Body, ...] = ()
         self.signature_bytes = 0
         self.thinking_text_bytes = 0
         self.model: str | None = None
@@ -251,10 +252,9 @@ class _Reader:
         self.losses = Losses()
         self.drafts: list[_Draft] = []
         self.events: list[Event] = []
-        self.seen: set[str] = set()  # uuids: resumed and forked files repeat lines
+        self.seen: set[int] = set()  # hashes of uuids: resumed and forked files repeat lines
         self.open: dict[tuple[bool, str], _Draft] = {}  # responses that may go on, by lane and message id
-        self.calls: dict[str, list[_Call]] = {}
-        self.results: dict[str, tuple[Judgement, Body | None]] = {}
+        self.calls: dict[str, _Call] = {}
         self.ran: set[str] = set()  # calls with progress lines: they were running when they ended
         self.queue: list[tuple[str, datetime | None]] = []
         self.unqueued: Counter[str] = Counter()  # queued prompts already taken, by text
@@ -297,10 +297,13 @@ class _Reader:
         if handler is None:
             if line.type not in _IGNORED:
                 self.losses.add("unknown_type" if line.type else "no_type", record.offset)
-        elif line.uuid is None or line.uuid not in self.seen:
-            if line.uuid is not None:
-                self.seen.add(line.uuid)
-            handler(self, line, at, record)
+            return
+        if line.uuid is not None:
+            identity = hash(line.uuid)  # a third of the memory that the texts would take
+            if identity in self.seen:
+                return
+            self.seen.add(identity)
+        handler(self, line, at, record)
 
     def place(self, line: _Line) -> bool:
         """Note where and by what a line was written; whether it belongs to a sub-agent's conversation."""
@@ -373,7 +376,7 @@ class _Reader:
             return
         body = raw_body(raw, record, self.source)
         if body is not None:
-            draft.thinking.append(body)
+            draft.thinking += (body,)
 
     def call(self, block: _Block, draft: _Draft, at: datetime | None, record: Record, answered: bool) -> None:
         call = _Call(block.name or "", block.id, at)
@@ -390,13 +393,11 @@ class _Reader:
                 call.paths = paths_in(arguments)
                 command = arguments.get("command") if isinstance(arguments, dict) else None
                 call.command = command if isinstance(command, str) else None
-        draft.calls.append(call)
+        draft.calls += (call,)
         if answered:  # the API's own tool: its result is a part of the same response
             call.verdict = Judgement(CallStatus.OK, "answered by the API in the same response")
         if block.id:
-            self.calls.setdefault(block.id, []).append(call)
-            if block.id in self.results:
-                call.verdict, call.result = self.results[block.id]
+            call.original = self.calls.setdefault(block.id, call)
 
     # what comes in `user` lines
 
@@ -477,17 +478,12 @@ class _Reader:
         if not block.tool_use_id:
             self.losses.add("orphan_result", record.offset)
             return
-        if block.tool_use_id in self.results:
-            return
-        calls = self.calls.get(block.tool_use_id)
-        if not calls:
+        call = self.calls.get(block.tool_use_id)
+        if call is None:
             self.losses.add("orphan_result", record.offset)
-            return
-        body = raw_body(block.content, record, self.source)
-        verdict = self.judge(calls[0], block, line, alone)
-        self.results[block.tool_use_id] = verdict, body
-        for call in calls:
-            call.verdict, call.result = verdict, body
+        elif call.verdict is None:  # of two results, as a replay has them, the first stands
+            call.verdict = self.judge(call, block, line, alone)
+            call.result = raw_body(block.content, record, self.source)
 
     def judge(self, call: _Call, block: _Block, line: _Line, alone: bool) -> Judgement:
         detail = line.tool_use_result if alone and isinstance(line.tool_use_result, _Result) else _NO_DETAIL
@@ -612,7 +608,12 @@ class _Reader:
         )
 
     def finished(self, subagent: bool) -> Iterator[Message]:
-        for ordinal, draft in enumerate(self.drafts):
+        # Each draft goes as its message comes: on a large log, both together would be the peak.
+        self.open.clear()
+        self.calls.clear()
+        self.drafts.reverse()
+        for ordinal in range(len(self.drafts)):
+            draft = self.drafts.pop()
             kept = kept_text("\n".join(draft.texts), self.source, whole=draft.role == "user")
             kind = "signature" if draft.signature_bytes else "text" if draft.thinking_text_bytes else None
             yield Message(
@@ -624,7 +625,7 @@ class _Reader:
                 text_digest=kept.digest,
                 has_image=draft.has_image,
                 calls=tuple(_finish(call, ordinal, index) for index, call in enumerate(draft.calls)),
-                thinking=tuple(draft.thinking),
+                thinking=draft.thinking,
                 thinking_bytes=draft.signature_bytes or draft.thinking_text_bytes,
                 thinking_kind=kind,  # type: ignore[arg-type]
                 model=draft.model,
@@ -647,7 +648,7 @@ _PENDING = Judgement(CallStatus.PENDING, "no result in the log")
 
 
 def _finish(call: _Call, ordinal: int, index: int) -> ToolCall:
-    verdict = call.verdict or _PENDING
+    verdict = call.original.verdict or _PENDING
     return ToolCall(
         message_ordinal=ordinal,
         index=index,
@@ -660,7 +661,7 @@ def _finish(call: _Call, ordinal: int, index: int) -> ToolCall:
         input_hash=call.hash,
         file_paths=call.paths,
         exit_code=verdict.exit_code,
-        result=call.result,
+        result=call.original.result,
         at=call.at,
     )
 

@@ -160,9 +160,11 @@ for _category, _names in {
     "write": "write write_file writefile create create_file write_to_file save_file",
     "shell": "bash bashoutput killshell killbash shell shell_command exec exec_command write_stdin run execute "
     "run_shell_command local_shell local_shell_call execute_command run_terminal_cmd terminal powershell "
-    "container.exec unified_exec run_command code_interpreter_call code_execution bash_code_execution taskoutput taskstop",
+    "container.exec unified_exec run_command code_interpreter_call code_execution "
+    "bash_code_execution taskoutput taskstop",
     "web": "webfetch websearch web_search web_fetch fetch google_web_search web_search_call file_search_call browser",
-    "agent": "task agent send_message followup_task list_agents interrupt_agent spawn_agent wait wait_agent close_agent send_input resume_agent delegate subagent new_task",
+    "agent": "task agent send_message followup_task list_agents interrupt_agent "
+    "spawn_agent wait wait_agent close_agent send_input resume_agent delegate subagent new_task",
     "plan": "todowrite todoread exitplanmode enterplanmode update_plan todo taskcreate taskupdate tasklist taskget "
     "create_goal update_goal get_goal",
     "question": "askuserquestion ask_user request_user_input ask_followup_question",

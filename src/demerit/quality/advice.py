@@ -118,7 +118,7 @@ def tool_always_fails(facts: AdviceFolder) -> Advice | None:
     if not useless:
         return None
     name, tool = max(useless.items(), key=lambda item: item[1].ran)
-    text = f"{name} failed in all of its {tool.ran} calls: check that it works here at all, or take it away."
+    text = f"{name} failed in all of its {tool.ran} calls: check that it works here at all."
     return _advice(tool_always_fails, text, tool.failed)
 
 
