@@ -92,6 +92,8 @@ class Usage(msgspec.Struct, frozen=True):
     """The part of the output that was reasoning; None when the agent does not report it."""
     key: str | None = None
     """Identity of the request over all files (resumed and copied logs repeat it); None when there is none."""
+    output_is_partial: bool = False
+    """The log has the output only as it stood before the answer was whole: `output_tokens` is a lower bound."""
 
     @property
     def context_tokens(self) -> int:

@@ -59,7 +59,7 @@ def test_lines_with_one_message_id_are_one_message_and_the_largest_usage_counts(
     assert response.text == "Looking."
     assert response.thinking_bytes == 400
     assert response.thinking_kind == "signature"
-    assert response.usage == Usage(6, 14000, 0, 900, 41, None, "m1:req_m1")
+    assert response.usage == Usage(6, 14000, 0, 900, 41, key="m1:req_m1")
     assert [c.name for c in response.calls] == ["Bash"]
 
 
@@ -120,7 +120,7 @@ def test_cache_writes_without_a_split_have_the_default_lifetime() -> None:
         "cache_read_input_tokens": 7,
         "output_tokens": 9,
     }
-    assert read(assistant("x", id="m", used=used)).messages[0].usage == Usage(1, 7, 500, 0, 9, None, "m:req_m")
+    assert read(assistant("x", id="m", used=used)).messages[0].usage == Usage(1, 7, 500, 0, 9, key="m:req_m")
 
 
 def test_an_api_error_line_is_a_notice_of_the_harness_without_usage_or_model() -> None:

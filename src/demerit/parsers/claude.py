@@ -109,6 +109,7 @@ class _Result(msgspec.Struct, rename="camel"):
     interrupted: bool | None = None
     return_code_interpretation: str | None = None
     status: str | None = None
+    total_tokens: int | None = None
 
 
 class _Origin(msgspec.Struct):
@@ -182,6 +183,11 @@ _IGNORED = frozenset(
 
 # --- fixed texts of the program ---------------------------------------------------------------------------
 
+# A background command reports in the same form; only a sub-agent's summary begins like this.
+_CHILD_FAILED = re.compile(
+    r"<task-notification>(?=.{0,4000}<status>(?:failed|killed)</status>).{0,4000}<summary>\s*(?:Sub-?)?[Aa]gent\b",
+    re.DOTALL,
+)
 _COMMAND = re.compile(r"<command-name>\s*/?([^<\s]*)")
 _COMMAND_ARGS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 # Commands of the program itself: what follows them is a setting, not a request to the model.
@@ -221,8 +227,8 @@ class _Draft:
     """A message while more of its lines may follow."""
 
     __slots__ = (
-        "at", "author", "calls", "has_image", "key", "model", "notice", "output_tokens", "role", "sidechain",
-        "signature_bytes", "stop", "texts", "thinking", "thinking_text_bytes", "usage",
+        "at", "author", "calls", "has_image", "id", "input_bytes", "model", "notice", "output_tokens", "request_id",
+        "role", "sidechain", "signature_bytes", "stop", "texts", "thinking", "thinking_text_bytes", "usage",
     )  # fmt: skip
 
     def __init__(self, role: Role, author: Author, at: datetime | None, sidechain: bool) -> None:
@@ -239,7 +245,9 @@ class _Draft:
         self.model: str | None = None
         self.usage: _Usage | None = None
         self.output_tokens = 0
-        self.key: str | None = None  # of the request
+        self.id: str | None = None
+        self.request_id: str | None = None
+        self.input_bytes = 0  # of its calls
         self.stop: str | None = None
         self.notice: Notice | None = None
 
@@ -328,11 +336,13 @@ class _Reader:
         sidechain = self.place(line)
         key = (sidechain, message.id or "")
         draft = self.open.get(key) if message.id else None
+        self.terminal = False
         if draft is None:
             synthetic = message.model == "<synthetic>" or bool(line.is_api_error_message)
             draft = _Draft("assistant", "harness" if synthetic else "agent", at, sidechain)
             draft.model = None if synthetic else message.model
             self.drafts.append(draft)
+            draft.id = message.id
             if message.id:
                 self.open[key] = draft
             if line.is_api_error_message:
@@ -344,7 +354,8 @@ class _Reader:
             # Each line repeats the usage of the request so far: the last, the largest, is the whole.
             draft.usage = usage
             draft.output_tokens = usage.output_tokens or 0
-            draft.key = f"{message.id}:{line.request_id or ''}" if message.id else None
+        if draft.request_id is None:
+            draft.request_id = line.request_id
         if isinstance(message.content, str):
             draft.texts.append(message.content)
         elif message.content is not None:
@@ -383,13 +394,14 @@ class _Reader:
         if not block.name:
             self.losses.add("call_without_name", record.offset)
         if block.input is not NOTHING:
+            draft.input_bytes += memoryview(block.input).nbytes
             call.body = raw_body(block.input, record, self.source)
             try:
                 arguments = msgspec.json.decode(block.input)
             except BAD_CONTENT:
                 self.losses.add("malformed_input", record.offset)
             else:
-                call.hash = None if is_poll(call.name, arguments) else input_hash(arguments)
+                call.hash = input_hash(_compared(call, arguments))
                 call.paths = paths_in(arguments)
                 command = arguments.get("command") if isinstance(arguments, dict) else None
                 call.command = command if isinstance(command, str) else None
@@ -438,7 +450,7 @@ class _Reader:
         draft.notice = notice
         if notice == "interrupt":
             self.event("interrupt", at, "")
-        if "<task-notification>" in text and re.search(r"<status>(?:failed|killed)</status>", text):
+        if role == "context" and _CHILD_FAILED.search(text):
             self.event("subagent", at, "failed")
         self.drafts.append(draft)
         if role == "user":
@@ -467,6 +479,9 @@ class _Reader:
             if not request:
                 return "context", "harness", text, None
             kept = request
+        if kept.strip() in ("/exit", "/quit"):  # from the queue
+            self.terminal = True
+            return "context", "harness", text, None
         if line.is_sidechain:
             return "user", "agent", kept, None
         by_program = line.prompt_source == "sdk" or (
@@ -498,6 +513,8 @@ class _Reader:
         # iFlow, and sub-agents, write a status; an MCP server may put an error of the protocol under a success.
         if detail.status in ("error", "failed"):
             return Judgement(CallStatus.FAILED, f"status {detail.status}")
+        if detail.total_tokens == 0 and _head(block).startswith("API Error: "):
+            return Judgement(CallStatus.FAILED, "text: API Error, and no token was used")
         if detail.status in ("cancelled", "killed"):
             return Judgement(CallStatus.CANCELLED, f"status {detail.status}")
         if call.name.startswith("mcp__"):
@@ -630,7 +647,7 @@ class _Reader:
                 thinking_kind=kind,  # type: ignore[arg-type]
                 model=draft.model,
                 at=draft.at,
-                usage=_usage(draft.usage, draft.key) if draft.usage is not None else None,
+                usage=_usage(draft, kept.bytes) if draft.usage is not None else None,
                 stop_reason=draft.stop,
                 sidechain=draft.sidechain and not subagent,
                 notice=draft.notice,
@@ -645,6 +662,16 @@ _NO_DETAIL = _Result()
 _FLAG_FALSE = Judgement(CallStatus.OK, "is_error false")
 _NO_FLAG = Judgement(CallStatus.OK, "no error flag")
 _PENDING = Judgement(CallStatus.PENDING, "no result in the log")
+
+
+def _compared(call: _Call, arguments: Any) -> Any:
+    """The part of an input that makes two calls the same call."""
+    if is_poll(call.name, arguments):
+        return [call.call_id, arguments]
+    if call.name == "Bash" and isinstance(arguments, dict):
+        # What the command is called for the reader changes from one run of it to the next.
+        return {name: value for name, value in arguments.items() if name != "description"}
+    return arguments
 
 
 def _finish(call: _Call, ordinal: int, index: int) -> ToolCall:
@@ -672,19 +699,28 @@ def _plain_text(content: str | list[_Block] | None) -> str:
     return "\n".join(block.text for block in content or () if block.type == "text" and block.text)
 
 
-def _usage(usage: _Usage, key: str | None) -> Usage | None:
+# Bytes of an answer for each token of it: far above what any text or language has.
+_MOST_BYTES_PER_TOKEN = 20
+
+
+def _usage(draft: _Draft, text_bytes: int) -> Usage | None:
     """The usage of one request; None for the zeros of a line that no model wrote."""
+    usage = draft.usage or _Usage()
     created = usage.cache_creation or _CacheCreation()
     hour = max(created.ephemeral_1h_input_tokens or 0, 0)
     written = max(usage.cache_creation_input_tokens or 0, 0)
+    output = max(usage.output_tokens or 0, 0)
+    seen = text_bytes + draft.input_bytes + draft.thinking_text_bytes
     found = Usage(
         input_tokens=max(usage.input_tokens or 0, 0),
         cache_read_tokens=max(usage.cache_read_input_tokens or 0, 0),
         # Without the split by lifetime, all of it has the default lifetime, five minutes.
         cache_write_5m_tokens=max(created.ephemeral_5m_input_tokens or 0, written - hour, 0),
         cache_write_1h_tokens=hour,
-        output_tokens=max(usage.output_tokens or 0, 0),
-        key=key,
+        output_tokens=output,
+        # Versions around 2.1 often logged the count that stood when the answer began, and no other.
+        output_is_partial=draft.stop is None and seen > output * _MOST_BYTES_PER_TOKEN,
+        key=f"{draft.id}:{draft.request_id or ''}" if draft.id else None,
     )
     return None if found.is_empty else found
 

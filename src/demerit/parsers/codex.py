@@ -797,7 +797,7 @@ class _Builder:
         call = _Call(name, call_id, self.at, evidence.category_of(name), _command(value))
         if value is not None:
             call.input = records.raw_body(raw, self.record, self.source)
-            call.input_hash = None if evidence.is_poll(name, value) else records.input_hash(value)
+            call.input_hash = records.input_hash([call_id, value] if evidence.is_poll(name, value) else value)
         patch = _patch(value, call.command) if name != "exec" else None  # events tell what its script did
         call.paths = evidence.patch_paths(patch) if patch is not None else evidence.paths_in(value)
         if patch is not None and call.paths:

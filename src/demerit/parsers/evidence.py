@@ -10,6 +10,7 @@ import re
 from typing import Any, NamedTuple
 
 from demerit.model import CallStatus, Category
+from demerit.parsers.shell import answering_program, describe
 
 
 class Judgement(NamedTuple):
@@ -20,131 +21,15 @@ class Judgement(NamedTuple):
     exit_code: int | None = None
 
 
-# Programs for which exit code 1 is an answer ("nothing found", "differs", "false"), not a failure.
-_ANSWERS_WITH_1 = frozenset(
-    [
-        "grep",
-        "egrep",
-        "fgrep",
-        "rg",
-        "ag",
-        "ack",
-        "zgrep",
-        "pgrep",
-        "pidof",
-        "diff",
-        "cmp",
-        "colordiff",
-        "test",
-        "[",
-        "[[",
-        "which",
-        "type",
-        "command",
-        "hash",
-        "git-grep",
-        "expr",
-        "fuser",
-        "lsof",
-        "getent",
-    ]
-)
-# Programs that say nothing and do not fail in practice: one of these before a benign one changes nothing.
-_QUIET = frozenset(("cd pushd popd export set source . true : sleep echo printf pwd local unset env time").split())
-_GIT_ANSWERS = re.compile(
-    r"git\s+(?:-\S+\s+(?:\S+\s+)?)*?(?:grep\b|diff\b.*--(?:exit-code|quiet|check)\b|diff-index\b.*--quiet\b"
-    r"|merge-base\b.*--is-ancestor\b|show-ref\b|ls-files\b.*--error-unmatch\b|check-ignore\b"
-    r"|config\b.*(?:--get|\bget\b)|rev-parse\b.*--verify\b)"
-)
-# `gh auth status` and `ssh -T git@host` report with exit 1 that one is not signed in, or that there is no shell.
-_OTHER_ANSWERS = re.compile(r"gh\s+auth\s+status\b|ssh\s+(?:\S+\s+)*?-T\b|systemctl\s+is-\w+\b")
-_SHELL_COMPLAINS = re.compile(
-    r"^(?:\S*\b(?:ba|z|da|k|)sh|\(eval\)|eval)\b:|^(?:usage:|error:|fatal:)|^\S+: (?:cannot|can't|unable|No such|"
-    r"Permission|command not found|not found|invalid|illegal|unrecogni[sz]ed|unknown|option)|"
-    r": No such file or directory$|: Permission denied$|: Operation not permitted$|: command not found$",
-    re.MULTILINE | re.IGNORECASE,
-)
-
-
-def split_commands(command: str) -> list[tuple[str, str]]:
-    """The simple commands of a shell line, each with the operator after it (`&&`, `||`, `|`, `;`, or "").
-
-    Quotes and escapes are respected; here-documents and sub-shells are not taken apart.
-    """
-    parts: list[tuple[str, str]] = []
-    start = at = 0
-    quote = ""
-    while at < len(command):
-        char = command[at]
-        if quote:
-            if char == "\\" and quote == '"':
-                at += 1
-            elif char == quote:
-                quote = ""
-        elif char in "'\"":
-            quote = char
-        elif char == "\\":
-            at += 1
-        elif char in ";\n|&":
-            double = command[at : at + 2]
-            operator = double if double in ("&&", "||") else char
-            redirect = char == "&" and (command[at - 1 : at] in (">", "<") or command[at + 1 : at + 2] == ">")
-            if not redirect:
-                parts.append((command[start:at].strip(), ";" if operator in "\n&" else operator))
-                at += len(operator) - 1
-                start = at + 1
-        at += 1
-    parts.append((command[start:].strip(), ""))
-    return [(text, operator) for text, operator in parts if text]
-
-
-def program(simple: str) -> str:
-    """The program that a simple command runs, without its path, assignments before it and `sudo`."""
-    for word in simple.split():
-        if re.match(r"[A-Za-z_]\w*=", word) or word in ("sudo", "time", "exec", "!", "if", "while", "then"):
-            continue
-        return word.rsplit("/", 1)[-1].strip("(){}")
-    return ""
-
-
-def _answers_with_1(simple: str) -> bool:
-    return (
-        program(simple) in _ANSWERS_WITH_1
-        or bool(_GIT_ANSWERS.match(simple.removeprefix("sudo ")))
-        or bool(_OTHER_ANSWERS.match(simple))
-    )
-
-
-def is_benign_exit(command: str, exit_code: int, output: str) -> bool:
-    """Whether exit 1 only says "nothing found" or "differs".
-
-    The command that gave the exit code is the last one; in `a && b` it may be any of the chain, so all of it
-    has to be of that kind, or quiet. An error text of the shell or of the program makes it a failure.
-    """
-    if exit_code != 1 or len(command) > 20_000 or _SHELL_COMPLAINS.search(output):
-        return False
-    commands = split_commands(command)
-    if not commands:
-        return False
-    last = commands.pop()[0]
-    if not _answers_with_1(last):
-        return False
-    for text, operator in reversed(commands):
-        if operator == ";":
-            break
-        if operator == "&&" and not (_answers_with_1(text) or program(text) in _QUIET):
-            return False
-    return True
-
-
 def by_exit_code(command: str | None, exit_code: int, output: str, source: str = "exit code") -> Judgement:
     """Status of a shell command that ran to its end. `source` says where the code stood."""
-    evidence = f"{source} {exit_code}"
     if exit_code == 0:
-        return Judgement(CallStatus.OK, evidence, 0)
-    if command and is_benign_exit(command, exit_code, output):
-        return Judgement(CallStatus.BENIGN, f"{evidence} of {program(split_commands(command)[-1][0])}", exit_code)
-    return Judgement(CallStatus.FAILED, evidence, exit_code)
+        return Judgement(CallStatus.OK, f"{source} 0", 0)
+    answers = answering_program(command, exit_code, output) if command else None
+    if answers is not None:
+        return Judgement(CallStatus.BENIGN, f"{source} {exit_code} of {answers}", exit_code)
+    name = describe(command) if command else ""
+    return Judgement(CallStatus.FAILED, f"{source} {exit_code}" + (f" of {name}" if name else ""), exit_code)
 
 
 # --- tools ------------------------------------------------------------------------------------------------
@@ -186,7 +71,7 @@ _POLLS = frozenset("bashoutput taskoutput agentoutputtool wait wait_agent read_b
 def is_poll(name: str, arguments: Any) -> bool:
     """Whether a call only waits for, or looks at, something that is still running.
 
-    It does nothing of its own, so parsers record no input hash for it, and a row of polls is no row of retries.
+    It does nothing of its own: parsers put its id into its input hash, so that a row of polls is no row of retries.
     """
     if name == "write_stdin":
         return not (isinstance(arguments, dict) and arguments.get("chars"))
@@ -227,12 +112,12 @@ _DECLINED = (
     "User rejected",
     "The user chose not to",
 )
+# All at the start of the text: in the output of a command they are words like any other.
 _NO_PERMISSION = re.compile(
-    r"you haven't granted it yet|^(?:Error: )?This command requires approval|"
-    r"The following parts? (?:of this command )?requires? approval|^Permission (?:to use|for this) .{0,200}denied|"
-    r"denied by (?:your|the user's) permission settings|^(?:Error: )?\S+ hook (?:blocking error|denied)|"
-    r"^Hook \S+ denied this tool",
-    re.MULTILINE,
+    r"Claude requested permissions? to .{0,500}you haven't granted it yet|(?:Error: )?This command requires approval|"
+    r"(?:Error: )?(?:This|The) .{0,300}requires? approval|Permission (?:to use|for this) .{0,300}denied|"
+    r"(?:Error: )?\S+ hook (?:blocking error|denied)|Hook \S+ denied this tool",
+    re.DOTALL,
 )
 _NEVER_RAN = (
     "Sibling tool call errored",
@@ -256,21 +141,29 @@ def by_claude_error(text: str, command: str | None = None, began: bool = False) 
 
     command: of a shell call. began: the log shows that the tool had begun to run.
     """
-    text = text.removeprefix("<tool_use_error>")
-    if text.startswith(_NEVER_RAN):
-        return Judgement(CallStatus.CANCELLED, f"text: {_first_line(text)}")
-    if text.startswith(_DECLINED):
+    code = _EXIT_CODE.match(text)
+    if code is not None:
+        rest = text[code.end() :].lstrip()
+        if rest.startswith(INTERRUPT):
+            return Judgement(CallStatus.CANCELLED, f"exit code {code[1]} by an interrupt", int(code[1]))
+        return by_exit_code(command, int(code[1]), rest)
+    stripped = text.removeprefix("<tool_use_error>")
+    if stripped.startswith(_NEVER_RAN):
+        return Judgement(CallStatus.CANCELLED, f"text: {_first_line(stripped)}")
+    if stripped.startswith(_DECLINED):
         # Esc on a running tool writes the same text as a refusal.
         if began:
             return Judgement(CallStatus.CANCELLED, "refusal text after the tool had begun")
         return Judgement(CallStatus.DECLINED, "text: the user said no")
-    if _NO_PERMISSION.search(text):
+    if _NO_PERMISSION.match(stripped):
         return Judgement(CallStatus.DECLINED, "text: permission not given")
-    if BROKEN_CALL.match(text):
-        return Judgement(CallStatus.INVALID, f"text: {_first_line(text)}")
-    code = _EXIT_CODE.match(text)
-    if code is not None:
-        return by_exit_code(command, int(code[1]), text[code.end() :])
+    if BROKEN_CALL.match(stripped):
+        return Judgement(CallStatus.INVALID, f"text: {_first_line(stripped)}")
+    if text.startswith("<tool_use_error>"):
+        return Judgement(CallStatus.FAILED, f"is_error true: {_first_line(stripped)}")
+    if command and text.strip() == "Error" and answering_program(command, 1, "") is not None:
+        # What older versions wrote for a command that failed without a word.
+        return Judgement(CallStatus.BENIGN, "is_error true without a word, of a command that answers so")
     return Judgement(CallStatus.FAILED, "is_error true")
 
 
@@ -304,6 +197,7 @@ _HARNESS_TEXTS = (
     "[Image: source:",
     "Your tool call was malformed and could not be parsed",
 )
+_OPENING_TAG = re.compile(r"\s*<([\w-]+)[\s>]")
 _WRAPPERS = (
     "system-reminder",
     "environment_details",
@@ -322,7 +216,10 @@ def starts_with_any(text: str, prefixes: tuple[str, ...]) -> bool:
 
 def is_harness_text(text: str) -> bool:
     """Whether a text under the role of the user was put there by the program: nobody typed it."""
-    return starts_with_any(text, _HARNESS_TEXTS)
+    if not starts_with_any(text, _HARNESS_TEXTS):
+        return False
+    tag = _OPENING_TAG.match(text)  # a person may write about such a tag, but does not close it
+    return tag is None or f"</{tag[1]}" in text
 
 
 def without_wrappers(text: str) -> str:

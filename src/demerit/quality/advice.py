@@ -63,7 +63,7 @@ class AdviceFolder:
                 self.failed_inputs.setdefault(key, Evidence()).add(call, "failed with this very input")
         elif status is _INVALID:
             tool.invalid.setdefault(model or "", Evidence()).add(call, "the call itself was broken")
-        elif status is _DECLINED:
+        elif status is _DECLINED and not call.changes_files:
             tool.declined.add(call, "declined")
         if call.changes_files:
             for path in call.file_paths:
@@ -123,7 +123,7 @@ def tool_always_fails(facts: AdviceFolder) -> Advice | None:
 
 
 def user_declines_tool(facts: AdviceFolder) -> Advice | None:
-    """Three calls or more of one tool were declined."""
+    """Three calls or more of one tool were declined. Not for changes of files: there it is the content that displeases."""
     name, tool = max(facts.tools.items(), key=lambda item: item[1].declined.count, default=("", _Tool()))
     if tool.declined.count < 3:
         return None

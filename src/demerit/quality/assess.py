@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from demerit.model import Message, Session, ToolCall, Usage
+from demerit.model import CallStatus, Event, Message, Session, ToolCall, Usage
 from demerit.quality.advice import AdviceFolder
 from demerit.quality.archetype import ArchetypeFacts, classify_archetype
 from demerit.quality.context import ContextHealthFolder
@@ -113,13 +113,16 @@ class _Ending:
         self.interrupt: int | None = None
         self.api_error: int | None = None
         self.open_calls: list[ToolCall] = []
-        self.failed_children: list[ToolCall] = []
+        self.worked = False
+        self.last_human = -1
+        self.failed_children = 0
 
     def add(self, message: Message) -> None:
         if message.role == "user" and message.author == "human":
             self.user_messages += 1
-            self.failed_children = []
-        self.failed_children += [c for c in message.calls if c.category == "agent" and c.status.is_failure]
+            self.last_human = message.ordinal
+            self.failed_children = 0
+        self.children(message.calls)
         if message.sidechain:
             return
         if message.notice == "interrupt":
@@ -128,12 +131,22 @@ class _Ending:
             self.api_error = message.ordinal
         elif message.author != "harness" and message.role in ("user", "assistant"):
             self.interrupt = self.api_error = None
-            self.open_calls = [c for c in message.calls if c.status.value in ("pending", "cancelled")]
+            self.open_calls = [c for c in message.calls if c.status._value_ in ("pending", "cancelled")]
+            self.worked = message.role == "assistant" and (self.worked or bool(message.calls))
         if message.has_substance:
             if message.role == "user":
                 self.last_user = message.ordinal
             else:
                 self.last_assistant = message.ordinal
+
+    def children(self, calls: tuple[ToolCall, ...]) -> None:
+        """Count sub-agents that failed since the last prompt; one that worked in a later message makes up for one."""
+        failed = worked = 0
+        for call in calls:
+            if call.category == "agent":
+                failed += call.status is CallStatus.FAILED
+                worked += call.status is CallStatus.OK
+        self.failed_children = max(0, self.failed_children - worked) + failed
 
     def facts(self, trailing_failures: int, idle: bool) -> Facts:
         return Facts(
@@ -145,12 +158,28 @@ class _Ending:
             idle_long_enough=idle,
         )
 
-    def name(self, child_events: int) -> str | None:
+    def name(self, events: Sequence[Event]) -> str | None:
+        """`interrupted`, `api_error` or `children_failed`; None when the session ended in none of these ways."""
         if self.interrupt is not None:
             return "interrupted"
+        last_word = max(self.last_user, self.last_assistant)
+        children = self.failed_children
+        for event in events:
+            at = -1 if event.message_ordinal is None else event.message_ordinal
+            if event.kind == "api_error" and at >= last_word:  # retries that came to nothing
+                return "api_error"
+            children += event.kind == "subagent" and event.detail == "failed" and at >= self.last_human
         if self.api_error is not None:
             return "api_error"
-        return "children_failed" if self.failed_children or child_events else None
+        return "children_failed" if children else None
+
+    def stopped_by(self, ending: str | None) -> str:
+        """Why nobody answered the user, for a session that was abandoned without an open call."""
+        if ending == "interrupted":
+            return "the user stopped it and wrote no more"
+        if ending == "api_error":
+            return "the API failed, and nothing came after"
+        return "the agent worked on it and never answered" if self.worked else "nobody answered the user's last word"
 
 
 class _Requests:
@@ -162,6 +191,7 @@ class _Requests:
         self.input = self.read = self.written = self.written_1h = self.output = 0
         self.reasoning: int | None = None
         self.count = 0
+        self.partial = False
 
     def add(self, usage: Usage | None, own: bool) -> None:
         if usage is None or usage.key in self.seen or usage.is_empty:
@@ -174,6 +204,7 @@ class _Requests:
         self.written += usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
         self.written_1h += usage.cache_write_1h_tokens
         self.output += usage.output_tokens
+        self.partial = self.partial or usage.output_is_partial
         if usage.reasoning_tokens is not None:
             self.reasoning = (self.reasoning or 0) + usage.reasoning_tokens
         if own:
@@ -190,7 +221,16 @@ class _Requests:
             reasoning_tokens=self.reasoning,
             requests=self.count,
             cache_write_1h_tokens=self.written_1h,
+            output_is_partial=self.partial,
         )
+
+
+def _first_line(text: str) -> str:
+    """The first line that says something: of "Implement the following plan:" and a heading, the heading."""
+    lines = [line.strip() for line in text.lstrip()[:2000].splitlines()]
+    lines = [line for line in lines if line]
+    line = lines[1].lstrip("# ") if len(lines) > 1 and lines[0].endswith(":") else lines[0]
+    return (line or lines[0])[:_TITLE_CHARS]
 
 
 class _Prompts:
@@ -206,7 +246,7 @@ class _Prompts:
         facts = classify_prompt(text)
         if self.opener is None:
             self.opener = facts
-            self.title = text.strip()[: _TITLE_CHARS * 4].splitlines()[0][:_TITLE_CHARS]
+            self.title = _first_line(text)
         self.count += 1
         self.short += facts.short
         self.no_code += facts.no_code_context
@@ -285,7 +325,7 @@ class Assessor:
         usage = self._requests.totals()
         thinking = self._thinking.result()
         events: Counter[str] = Counter(event.kind for event in session.events)
-        children = sum(event.kind == "subagent" and event.detail == "failed" for event in session.events)
+        ending = self._ending.name(session.events)
         failures = signals.tool_failures
         return Report(
             path=path,
@@ -300,7 +340,7 @@ class Assessor:
             score=graded.score,
             grade=graded.grade,
             archetype=classify_archetype(ArchetypeFacts(facts.user_messages, self._messages, minutes)),
-            ending=self._ending.name(children),
+            ending=ending,
             terminal=session.terminal,
             parent_session_id=session.parent_source_id,
             statuses=dict(calls.statuses),
@@ -312,7 +352,7 @@ class Assessor:
             facts=facts,
             signals=signals,
             breakdown=tuple(
-                BreakdownLine(line.label, line.points, tuple(self._behind(line.kind, verdict, facts)))
+                BreakdownLine(line.label, line.points, tuple(self._behind(line.kind, verdict, facts, ending)))
                 for line in penalties(signals)
             ),
             hygiene=hygiene,
@@ -330,7 +370,7 @@ class Assessor:
             events=dict(events),
         )
 
-    def _behind(self, kind: str, verdict: Verdict, facts: Facts) -> Iterable[CallRef]:
+    def _behind(self, kind: str, verdict: Verdict, facts: Facts, ending: str | None) -> Iterable[CallRef]:
         """The calls that cost one line of the breakdown."""
         calls = self._calls
         if kind == "tool_failures":
@@ -345,7 +385,7 @@ class Assessor:
             return calls.run.calls
         if facts.tool_call_pending:
             return [reference(call, "the session ended before its result") for call in self._ending.open_calls]
-        return [CallRef(facts.last_user_ord, None, None, None, "nobody answered the user's last word", "")]
+        return [CallRef(facts.last_user_ord, None, None, None, self._ending.stopped_by(ending), "")]
 
     def _unmeasured(self, signals: Signals, session: Session, usage: UsageTotals | None) -> Iterable[str]:
         for name in ("tool_failures", "tool_retries", "edit_churn", "longest_failure_streak"):
@@ -356,6 +396,8 @@ class Assessor:
         if usage is None:
             yield "usage"
             yield "context"
+        elif usage.output_is_partial:
+            yield "output_tokens"
         if not self._models:
             yield "models"
 

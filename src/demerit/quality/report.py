@@ -26,12 +26,14 @@ class CallRef(msgspec.Struct, frozen=True):
     why: str
     evidence: str
     """What decided the call's status; empty for a message."""
+    call_id: str | None = None
+    """The log's own id of the call, to find it there."""
 
 
 def reference(call: ToolCall, why: str, file: str | None = None) -> CallRef:
     """A call as a reason. `file` is the file meant, where that is not the first one it names."""
     named = file or (call.file_paths[0] if call.file_paths else None)
-    return CallRef(call.message_ordinal, call.index, call.name, named, why, call.evidence)
+    return CallRef(call.message_ordinal, call.index, call.name, named, why, call.evidence, call.call_id)
 
 
 EVIDENCE_LIMIT = 200
@@ -98,6 +100,8 @@ class UsageTotals(msgspec.Struct, frozen=True):
     """None: not priced."""
     cache_write_1h_tokens: int = 0
     """The part of `cache_write_tokens` that was written for an hour."""
+    output_is_partial: bool = False
+    """Some answers were logged before they were whole: `output_tokens` is a lower bound."""
 
 
 class ToolTally(msgspec.Struct, frozen=True):

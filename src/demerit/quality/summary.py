@@ -84,6 +84,7 @@ class RequestTotals:
             reasoning_tokens=sum(reasoning) if reasoning else None,
             requests=len(usages),
             cache_write_1h_tokens=sum(u.cache_write_1h_tokens for u in usages),
+            output_is_partial=any(u.output_is_partial for u in usages),
         )
 
 

@@ -1,0 +1,142 @@
+"""What the exit code of a shell line says: which of its commands gave it, and whether it is a failure or an answer."""
+
+from __future__ import annotations
+
+import re
+
+# Programs for which exit code 1 is an answer ("nothing found", "differs", "false"), not a failure.
+_ANSWER_WITH_1 = frozenset(
+    (
+        "grep egrep fgrep rg ag ack zgrep pgrep pkill pidof diff cmp colordiff test [ [[ which type hash expr fuser "
+        "lsof getent"
+    ).split()
+)
+_GIT_ANSWERS = re.compile(
+    r"git\s+(?:-\S+\s+(?:\S+\s+)?)*?(?:grep\b|diff\b.*--(?:exit-code|quiet|check)\b|diff-index\b.*--quiet\b"
+    r"|merge-base\b.*--is-ancestor\b|show-ref\b|ls-files\b.*--error-unmatch\b|check-ignore\b"
+    r"|config\s+(?:--?\S+\s+)*(?:get\s+)?[\w.-]+\s*(?:\d?>\S+\s*)?$|config\b.*(?:--get|\bget\b)|rev-parse\b.*--verify\b)"
+)
+# `gh auth status` and `ssh -T git@host` report with exit 1 that one is not signed in, or that there is no shell.
+_OTHER_ANSWERS = re.compile(r"gh\s+auth\s+status\b|ssh\s+(?:\S+\s+)*?-T\b|command\s+-[vV]\b")
+# systemctl answers "not active" and "unknown" with codes of their own.
+_SYSTEMCTL_ASKS = re.compile(r"systemctl\s+(?:--\S+\s+)*is-\w+\b")
+# Programs that do not fail without a word: one of these beside a command is not what gave the code.
+_QUIET = frozenset("cd pushd popd export set source . true : sleep echo printf pwd local unset env".split())
+_COMPLAINS = re.compile(
+    r"^(?:\S*\b(?:ba|z|da|k|)sh|\(eval\)|eval)\b:|^(?:usage:|error:|fatal:)|^\S+: (?:cannot|can't|unable|No such|"
+    r"Permission|command not found|not found|invalid|illegal|unrecogni[sz]ed|unknown|option)|"
+    r": No such file or directory$|: Permission denied$|: Operation not permitted$|: command not found$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_PREFIXES = frozenset("sudo time exec nohup nice stdbuf env command timeout xargs ! if while until then".split())
+_DURATION = re.compile(r"[\d.]+[smhd]?\Z")
+# Programs whose first word says what they do.
+_WITH_VERBS = frozenset(
+    "npm pnpm yarn bun npx git gh cargo go uv pip docker kubectl make just gradle mvn dotnet".split()
+)
+# Longer lines are scripts; to take one apart for its last command is not worth the time.
+_MOST_CHARS = 20_000
+
+
+def split_commands(line: str) -> list[tuple[str, str]]:
+    """The simple commands of a shell line, each with the operator after it (`&&`, `||`, `|`, `;`, or "").
+
+    Quotes and escapes are respected; here-documents and sub-shells are not taken apart.
+    """
+    parts: list[tuple[str, str]] = []
+    start = at = 0
+    quote = ""
+    while at < len(line):
+        char = line[at]
+        if quote:
+            if char == "\\" and quote == '"':
+                at += 1
+            elif char == quote:
+                quote = ""
+        elif char in "'\"":
+            quote = char
+        elif char == "\\":
+            at += 1
+        elif char in ";\n|&":
+            double = line[at : at + 2]
+            operator = double if double in ("&&", "||") else char
+            redirects = char == "&" and (line[at - 1 : at] in (">", "<") or line[at + 1 : at + 2] == ">")
+            if not redirects:
+                parts.append((line[start:at].strip(), ";" if operator in "\n&" else operator))
+                at += len(operator) - 1
+                start = at + 1
+        at += 1
+    parts.append((line[start:].strip(), ""))
+    return [(text, operator) for text, operator in parts if text]
+
+
+def unwrapped(simple: str) -> str:
+    """A simple command without what only sets the stage: assignments, `sudo`, `timeout 5`, `env A=1`, `xargs -n 1`."""
+    words = simple.strip("(){} ").split()
+    at = 0
+    while at < len(words) - 1:
+        word = words[at]
+        if word == "command" and words[at + 1] in ("-v", "-V"):
+            break
+        if not (word in _PREFIXES or _ASSIGNMENT.match(word)):
+            break
+        at += 1
+        while at < len(words) - 1 and words[at].startswith("-") and word != "command":
+            takes_value = word == "xargs" and words[at] in ("-I", "-n", "-P", "-L", "-s", "-d") or words[at] == "-n"
+            at += 2 if takes_value and at < len(words) - 2 else 1
+        if word == "timeout" and at < len(words) - 1 and _DURATION.match(words[at]):
+            at += 1
+    return " ".join(words[at:])
+
+
+def program(simple: str) -> str:
+    """The program that a simple command runs, without its path; empty for no command."""
+    return unwrapped(simple).partition(" ")[0].rsplit("/", 1)[-1]
+
+
+def describe(line: str) -> str:
+    """The program of a line's last command, with its verb where it has one: `pytest`, `git push`, `npm test`."""
+    commands = split_commands(line[:_MOST_CHARS])
+    words = unwrapped(commands[-1][0]).split() if commands else []
+    name = words[0].rsplit("/", 1)[-1] if words else ""
+    if name in _WITH_VERBS and len(words) > 1 and re.fullmatch(r"[a-z][a-z:-]{1,20}", words[1]):
+        return f"{name} {words[1]}"
+    return name[:40]
+
+
+def _answers(simple: str, exit_code: int) -> bool:
+    bare = unwrapped(simple)
+    if _SYSTEMCTL_ASKS.match(bare):
+        return exit_code in (1, 3, 4)
+    if re.match(r"(?:\S+\s+)*?xargs\b", simple) and exit_code == 123:  # xargs' word for: one of them gave 1 to 125
+        exit_code = 1
+    if exit_code != 1:
+        return False
+    return program(bare) in _ANSWER_WITH_1 or bool(_GIT_ANSWERS.match(bare) or _OTHER_ANSWERS.match(bare))
+
+
+def answering_program(line: str, exit_code: int, output: str) -> str | None:
+    """The program whose non-zero exit only says "nothing found" or "differs"; None when it is a failure.
+
+    The code is that of the last pipeline's last command. In `a && b` it may be any of the chain: a quiet command
+    (`echo found`) did not give it, and all the others have to be of that kind. A complaint of the shell or of a
+    program in the output makes it a failure.
+    """
+    if not 0 < exit_code < 124 or len(line) > _MOST_CHARS or _COMPLAINS.search(output):
+        return None
+    found: str | None = None
+    commands = split_commands(line)
+    for at in range(len(commands) - 1, -1, -1):
+        text, after = commands[at]
+        if at < len(commands) - 1:
+            if after == "|":
+                continue
+            if after != "&&":
+                break
+        if program(text) in _QUIET:
+            continue
+        if not _answers(text, exit_code):
+            return None
+        found = found or program(text)
+    return found
