@@ -176,14 +176,25 @@ def test_what_is_no_log_gets_one_sentence(tmp_path: Path, content: bytes, said: 
 
 def test_a_missing_file_a_folder_and_a_pipe_get_one_sentence(tmp_path: Path) -> None:
     assert reason(tmp_path / "nope") == "it is gone, or its link leads nowhere"
-    assert "irectory" in reason(tmp_path)
+    assert reason(tmp_path) == "it is a folder"
     if hasattr(os, "mkfifo"):
-        os.mkfifo(tmp_path / "pipe")
-        writer = os.open(tmp_path / "pipe", os.O_RDWR)  # so that opening it to read does not wait
-        try:
-            assert reason(tmp_path / "pipe") == "not a regular file"
-        finally:
-            os.close(writer)
+        os.mkfifo(tmp_path / "pipe.jsonl")  # which nobody writes to: opening it would wait for ever
+        assert reason(tmp_path / "pipe.jsonl") == "not a regular file"
+
+
+@pytest.mark.parametrize("content", ["", "no log", '{"other": 1}\n'])
+def test_a_broken_file_among_an_agents_logs_is_known_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    path = log(tmp_path, ".claude/projects/p/s.jsonl", content)
+    monkeypatch.chdir(tmp_path)
+    for name in (path, path.relative_to(tmp_path)):
+        with pytest.raises(Unreadable) as caught:
+            read_sessions(name)
+        assert caught.value.known_agent
+    with pytest.raises(Unreadable) as caught:
+        read_sessions(log(tmp_path, "elsewhere.jsonl", content))
+    assert not caught.value.known_agent
 
 
 def test_a_name_with_nul_gets_one_sentence() -> None:

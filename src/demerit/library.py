@@ -114,7 +114,8 @@ def grade_files(paths: Iterable[Path], now: datetime, ended: bool = False, worke
     batches = _batches(files, sizes)
     with ProcessPoolExecutor(workers) as pool:
         # The largest first, or the last one running is the largest; the answers come in the order of the files.
-        order = sorted(range(len(batches)), key=lambda at: -batches[at][1])
+        # Among ordinary batches the first ones come first, so that answers can be handed on early.
+        order = sorted(range(len(batches)), key=lambda at: -max(batches[at][1], _BATCH_BYTES))
         futures = {at: pool.submit(_grade_batch, batches[at][0], now, ended) for at in order}
         for at in range(len(batches)):
             yield from _BATCH.decode(futures.pop(at).result())

@@ -312,8 +312,9 @@ def _usage(found: UsageTotals | None) -> list[str]:
         shown.append(f"{tokens(found.cache_read_tokens)} cache read")
     if found.cache_write_tokens:
         shown.append(f"{tokens(found.cache_write_tokens)} cache written")
+    at_least = "at least " if found.output_is_partial else ""
     reasoning = f" ({tokens(found.reasoning_tokens)} of it reasoning)" if found.reasoning_tokens else ""
-    shown += [f"{tokens(found.output_tokens)} out{reasoning}", count(found.requests, "request")]
+    shown += [f"{at_least}{tokens(found.output_tokens)} out{reasoning}", count(found.requests, "request")]
     if found.cost_usd is not None:
         shown.append(f"${found.cost_usd:,.2f}")
     return shown

@@ -124,8 +124,12 @@ def _unreadable(path: Path, error: OSError | ValueError) -> Unreadable:
         reason = "it is gone, or its link leads nowhere"
     else:
         reason = getattr(error, "strerror", None) or str(error)
-    ours = any(f"/{place.folder}/" in path.as_posix() for parser in PARSERS for place in parser.homes)
-    return Unreadable(str(path), reason, known_agent=ours)
+    return Unreadable(str(path), reason, _is_among_agents(path))
+
+
+def _is_among_agents(path: Path) -> bool:
+    where = f"/{path.as_posix()}"
+    return any(f"/{place.folder}/" in where for parser in PARSERS for place in parser.homes)
 
 
 def read_sessions(path: Path, limits: Source = Source()) -> list[Session]:  # noqa: B008 - immutable
@@ -134,16 +138,17 @@ def read_sessions(path: Path, limits: Source = Source()) -> list[Session]:  # no
     Raises Unreadable when the file cannot be read, or is no log that we know.
     """
     try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):  # opening a pipe would wait for its writer
+            raise Unreadable(str(path), "it is a folder" if stat.S_ISDIR(mode) else "not a regular file")
         with path.open("rb", buffering=_BUFFER) as file:
             status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise Unreadable(str(path), "not a regular file")
             source = limits._replace(
                 name=path.name.removesuffix(".jsonl").removesuffix(".json"),
                 modified=datetime.fromtimestamp(status.st_mtime, UTC),
                 parent=path.parent.parent.name if path.parent.name == "subagents" else None,
             )
-            return read_stream(file, source, str(path))
+            return read_stream(file, source, str(path), among_agents=_is_among_agents(path))
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
 
@@ -166,14 +171,17 @@ def read_body(path: Path, body: Body) -> str:
     return json_head(data, len(data))
 
 
-def read_stream(stream: BinaryIO, source: Source, label: str) -> list[Session]:
-    """All sessions in a stream of bytes; `label` names it in errors. Raises Unreadable as `read_sessions` does."""
+def read_stream(stream: BinaryIO, source: Source, label: str, among_agents: bool = False) -> list[Session]:
+    """All sessions in a stream of bytes. Raises Unreadable as `read_sessions` does.
+
+    label: names it in errors. among_agents: it lies in a folder where an agent keeps its logs.
+    """
     lines = _lines(stream)
     parser, sample, taken = _recognise(lines)
     if not taken:
-        raise Unreadable(label, "it is empty")
+        raise Unreadable(label, "it is empty", among_agents)
     if parser is None:
-        raise Unreadable(label, _what_it_is(sample))
+        raise Unreadable(label, _what_it_is(sample), among_agents)
     return parser.parse(chain(taken, lines), source)
 
 

@@ -315,6 +315,54 @@ def test_an_api_error_line_is_a_notice_of_the_harness_without_usage_or_model() -
         ),
         pytest.param(call("t", command="x"), None, True, None, "failed", None, id="a flag without any text"),
         pytest.param(
+            call("t", command="sleep 60"),
+            "Exit code 137\n[Request interrupted by user for tool use]",
+            True,
+            None,
+            "cancelled",
+            137,
+            id="Esc on a running command is cancelled, and keeps its code",
+        ),
+        pytest.param(
+            call("t", command="cat notes"),
+            "Exit code 1\nClaude requested permissions to write, but you haven't granted it yet.",
+            True,
+            None,
+            "failed",
+            1,
+            id="words about permissions in an output decide nothing",
+        ),
+        pytest.param(
+            call("t", command="pytest"),
+            "Exit code 1\nPermission to use device denied",
+            True,
+            None,
+            "failed",
+            1,
+            id="nor do words about devices",
+        ),
+        pytest.param(
+            call("t", "Agent", prompt="look"),
+            "API Error: 400 bad request",
+            None,
+            {"status": "completed", "totalTokens": 0},
+            "failed",
+            None,
+            id="a sub-agent that got nothing but an API error failed under its success",
+        ),
+        pytest.param(
+            call("t", command="find . | xargs grep -l foo 2>/dev/null"),
+            "Error",
+            True,
+            None,
+            "benign",
+            None,
+            id="an older version's word for a grep that found nothing",
+        ),
+        pytest.param(
+            call("t", command="make"), "Error", True, None, "failed", None, id="the same word of another command"
+        ),
+        pytest.param(
             call("t", command="x"),
             "Output too large. Saved to: /tmp/x",
             None,
@@ -332,6 +380,48 @@ def test_status(
     got = session.messages[0].calls[0]
     assert (got.status.value, got.exit_code) == (status, exit_code)
     assert got.evidence
+
+
+def test_a_command_run_again_under_another_description_has_the_same_input() -> None:
+    first, second, third = (
+        read(assistant(call("t", command=command, description=text))).messages[0].calls[0].input_hash
+        for command, text in (("npm test", "Run tests"), ("npm test", "Run them again"), ("npm run x", "Run tests"))
+    )
+    assert first == second
+    assert first != third
+
+
+def test_polls_of_a_running_command_equal_each_other_in_nothing() -> None:
+    session = read(assistant(call("a", "BashOutput", bash_id="1"), call("b", "BashOutput", bash_id="1")))
+    first, second = session.messages[0].calls
+    assert first.input_hash != second.input_hash
+
+
+def test_an_output_that_was_logged_before_the_answer_was_whole_is_a_lower_bound() -> None:
+    long = "word " * 200
+    partial = read(assistant(long, used=usage(5, 2))).messages[0].usage
+    whole = read(assistant(long, used=usage(5, 200))).messages[0].usage
+    assert partial is not None
+    assert whole is not None
+    assert (partial.output_is_partial, whole.output_is_partial) == (True, False)
+    ended = assistant(long, used=usage(5, 2))
+    ended["message"]["stop_reason"] = "end_turn"
+    told = read(ended).messages[0].usage
+    assert told is not None
+    assert not told.output_is_partial
+
+
+@pytest.mark.parametrize(
+    ("summary", "children"),
+    [
+        ('Agent "search" failed', 1),
+        ('Background command "npm run dev" failed with exit code 1', 0),
+    ],
+)
+def test_a_failed_sub_agent_in_the_background_is_an_event(summary: str, children: int) -> None:
+    note = f"<task-notification>\n<task-id>b1</task-id>\n<status>failed</status>\n<summary>{summary}</summary>\n"
+    session = read(user("go"), user(note + "</task-notification>"))
+    assert sum(event.kind == "subagent" for event in session.events) == children
 
 
 def test_a_refusal_text_after_progress_lines_is_an_interrupted_tool() -> None:
@@ -459,6 +549,11 @@ def test_the_order_of_keys_makes_no_other_input() -> None:
             id="a compaction's summary of older versions",
         ),
         pytest.param(user("Summary.", isCompactSummary=True), ("context", "harness", "Summary."), id="a summary"),
+        pytest.param(
+            user("<task-notification> is a tag that I see too often"),
+            ("user", "human", "<task-notification> is a tag that I see too often"),
+            id="a prompt about a tag",
+        ),
         pytest.param(
             user("Stop hook feedback:\n- no"), ("context", "harness", "Stop hook feedback:\n- no"), id="a hook"
         ),
@@ -650,6 +745,25 @@ def test_exit_ends_the_session_and_a_later_prompt_opens_it_again() -> None:
     bye = user("<command-name>/exit</command-name>\n<command-args></command-args>")
     assert read(user("go"), assistant("ok"), bye).terminal
     assert not read(user("go"), assistant("ok"), bye, user("one more")).terminal
+    assert not read(user("go"), assistant("ok"), bye, assistant("one more")).terminal
+
+
+def test_an_exit_from_the_queue_ends_the_session_and_is_no_prompt() -> None:
+    queued = [
+        line("queue-operation", operation="enqueue", content="/exit"),
+        line("queue-operation", operation="remove"),
+    ]
+    session = read(user("go"), assistant("ok"), *queued)
+    assert session.terminal
+    assert [author for _, author, _ in kinds(session)] == ["human", "agent", "harness"]
+
+
+def test_the_request_id_of_any_line_names_the_request() -> None:
+    first, second = assistant("a", id="m"), assistant("b", id="m", used=usage(1, 99))
+    del second["requestId"]
+    got = read(first, second).messages[0].usage
+    assert got is not None
+    assert (got.key, got.output_tokens) == ("m:req_m", 99)
 
 
 def test_compaction_is_an_event_with_its_size() -> None:

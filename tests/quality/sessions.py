@@ -98,4 +98,5 @@ def request(context: int, **fields: Any) -> Usage:
     return Usage(input_tokens=context, output_tokens=1, **fields)
 
 
-FAILED_CHILD = Event("subagent", detail="failed")
+FAILED_CHILD = Event("subagent", message_ordinal=0, detail="failed")
+RETRIED = Event("api_error", message_ordinal=0, detail="retried")

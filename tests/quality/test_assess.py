@@ -16,6 +16,7 @@ from tests.quality.sessions import (
     JUST_NOW,
     LONG_AGO,
     NOW,
+    RETRIED,
     agent,
     harness,
     human,
@@ -25,7 +26,7 @@ from tests.quality.sessions import (
     tool,
 )
 
-from demerit.model import CallStatus, ParseLoss, Session
+from demerit.model import CallStatus, ParseLoss, Session, Usage
 from demerit.quality.assess import Assessor, assess, is_idle
 from demerit.quality.report import EVIDENCE_LIMIT, CallRef
 
@@ -281,6 +282,36 @@ def test_the_list_behind_a_count_is_bounded_and_the_count_is_not() -> None:
             id="a sub-agent in the background failed",
         ),
         pytest.param(
+            [human(), agent("", tool("Task", "failed")), agent("", tool("Task")), agent("Done.")],
+            {},
+            ("completed", "high", None),
+            id="a sub-agent that worked makes up for one that failed before it",
+        ),
+        pytest.param(
+            [human(), agent("", tool("Task", "failed"), tool("Task", input="y")), agent("Done.")],
+            {},
+            ("completed", "high", "children_failed"),
+            id="not for one that failed beside it",
+        ),
+        pytest.param(
+            [human(), agent("", tool("Task", "invalid")), agent("Done.")],
+            {},
+            ("completed", "high", None),
+            id="a broken call started no sub-agent",
+        ),
+        pytest.param(
+            [human()],
+            {"events": (RETRIED,) * 3},
+            ("abandoned", "medium", "api_error"),
+            id="retries that came to nothing",
+        ),
+        pytest.param(
+            [human(), agent("Done.")],
+            {"events": (RETRIED,) * 3},
+            ("completed", "high", None),
+            id="retries that an answer came after",
+        ),
+        pytest.param(
             [human(), agent("", tool("Task", "failed")), human("try again"), agent("Done.")],
             {},
             ("completed", "high", None),
@@ -381,6 +412,31 @@ def test_an_abandoned_session_points_to_the_word_that_nobody_answered() -> None:
     got = report(human(), agent("Done."), human("one more thing, add a test in tests/test_cart.py"))
     assert got.breakdown[0].label == "abandoned"
     assert got.breakdown[0].calls == (CallRef(2, None, None, None, "nobody answered the user's last word", ""),)
+
+
+@pytest.mark.parametrize(
+    ("messages", "why"),
+    [
+        pytest.param([human(), INTERRUPT], "the user stopped it and wrote no more", id="an interrupt"),
+        pytest.param([human(), API_ERROR], "the API failed, and nothing came after", id="an API error"),
+        pytest.param([human(), agent("", tool())], "the agent worked on it and never answered", id="work and no word"),
+        pytest.param(
+            [human(), agent("", tool()), agent("Done."), human("thanks")],
+            "nobody answered the user's last word",
+            id="a word after the work",
+        ),
+    ],
+)
+def test_an_abandoned_session_says_what_became_of_the_last_word(messages: list[Any], why: str) -> None:
+    (line,) = report(*messages).breakdown
+    assert [ref.why for ref in line.calls] == [why]
+
+
+def test_an_output_that_is_a_lower_bound_is_not_measured() -> None:
+    got = report(human(), agent("Done.", usage=Usage(5, output_tokens=2, output_is_partial=True)))
+    assert got.usage is not None
+    assert got.usage.output_is_partial
+    assert "output_tokens" in got.basis
 
 
 def test_an_abandoned_session_points_to_the_call_that_never_came_back() -> None:
@@ -502,6 +558,8 @@ def test_thinking_is_measured_by_turn() -> None:
 def test_title_is_the_logs_or_the_first_line_of_the_first_prompt() -> None:
     assert report(human("first line\nsecond"), title="Given").title == "Given"
     assert report(human("\n first line\nsecond")).title == "first line"
+    assert report(human("Implement the following plan:\n\n# Round half up\n\nx")).title == "Round half up"
+    assert report(human("Look at this:")).title == "Look at this:"
     assert report(harness("x"), agent("y")).title is None
 
 

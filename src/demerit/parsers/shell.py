@@ -30,6 +30,14 @@ _COMPLAINS = re.compile(
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _PREFIXES = frozenset("sudo time exec nohup nice stdbuf env command timeout xargs ! if while until then".split())
+# Their options that are followed by a value.
+_WITH_VALUE = {
+    "xargs": ("-I", "-n", "-P", "-L", "-s", "-d"),
+    "timeout": ("-s", "-k"),
+    "nice": ("-n",),
+    "sudo": ("-u", "-g"),
+    "env": ("-u", "-C"),
+}
 _DURATION = re.compile(r"[\d.]+[smhd]?\Z")
 # Programs whose first word says what they do.
 _WITH_VERBS = frozenset(
@@ -82,9 +90,9 @@ def unwrapped(simple: str) -> str:
         if not (word in _PREFIXES or _ASSIGNMENT.match(word)):
             break
         at += 1
+        options = _WITH_VALUE.get(word, ())
         while at < len(words) - 1 and words[at].startswith("-") and word != "command":
-            takes_value = word == "xargs" and words[at] in ("-I", "-n", "-P", "-L", "-s", "-d") or words[at] == "-n"
-            at += 2 if takes_value and at < len(words) - 2 else 1
+            at += 2 if words[at] in options and at < len(words) - 2 else 1
         if word == "timeout" and at < len(words) - 1 and _DURATION.match(words[at]):
             at += 1
     return " ".join(words[at:])

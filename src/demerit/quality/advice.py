@@ -123,7 +123,7 @@ def tool_always_fails(facts: AdviceFolder) -> Advice | None:
 
 
 def user_declines_tool(facts: AdviceFolder) -> Advice | None:
-    """Three calls or more of one tool were declined. Not for changes of files: there it is the content that displeases."""
+    """Three calls or more of one tool were declined; changes of files aside, where the content displeased."""
     name, tool = max(facts.tools.items(), key=lambda item: item[1].declined.count, default=("", _Tool()))
     if tool.declined.count < 3:
         return None

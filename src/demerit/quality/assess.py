@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
+import msgspec
+
 from demerit.model import CallStatus, Event, Message, Session, ToolCall, Usage
 from demerit.quality.advice import AdviceFolder
 from demerit.quality.archetype import ArchetypeFacts, classify_archetype
@@ -382,7 +384,9 @@ class Assessor:
         if kind == "failure_streak":
             return calls.longest.calls
         if verdict.outcome is Outcome.errored and facts.trailing_failures >= 3:
-            return calls.run.calls
+            return [
+                msgspec.structs.replace(ref, why="the session ended on this run of failures") for ref in calls.run.calls
+            ]
         if facts.tool_call_pending:
             return [reference(call, "the session ended before its result") for call in self._ending.open_calls]
         return [CallRef(facts.last_user_ord, None, None, None, self._ending.stopped_by(ending), "")]
