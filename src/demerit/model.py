@@ -225,3 +225,5 @@ class Session(msgspec.Struct, frozen=True):
     loose_usage: tuple[Usage, ...] = ()
     """Requests that no message stands for (a compaction's summary, an aborted turn)."""
     losses: tuple[ParseLoss, ...] = ()
+    untold: tuple[str, ...] = ()
+    """Facts that this agent's logs never tell, by the names of its coverage."""

@@ -10,12 +10,17 @@ import codecs
 import glob
 import io
 import os
+import re
+import sqlite3
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import quote
 
 import msgspec
 
@@ -23,8 +28,10 @@ from demerit.model import Body, Session
 from demerit.parsers import PARSERS, parser_for
 from demerit.parsers.records import (
     BAD_CONTENT,
+    Bundle,
     Losses,
     Parser,
+    Query,
     Record,
     Sample,
     Source,
@@ -33,8 +40,12 @@ from demerit.parsers.records import (
     salvage,
 )
 
-LOG_SUFFIXES = (".jsonl", ".json")
-"""What a walk of a folder looks at. A file that is named on its own may have any name."""
+JSON_SUFFIXES = (".jsonl", ".json")
+"""A walk of a folder reports what it cannot read of these; other files, only when they are an agent's."""
+_OTHER_SUFFIXES = tuple({suffix for parser in PARSERS for suffix in parser.suffixes} - set(JSON_SUFFIXES))
+_BUNDLES = [parser.bundle for parser in PARSERS if parser.bundle is not None]
+_TEXT_BYTES = 4096
+_SQLITE = b"SQLite format 3\0"
 _SAMPLE_LINES = 50
 _SAMPLE_BYTES = 1 << 20
 _BUFFER = 1 << 20
@@ -98,8 +109,45 @@ def _walk(root: Path, skipped: list[Unreadable]) -> Iterator[Path]:
         folders.sort()
         for name in sorted(names):
             path = Path(folder, name)
-            if name.endswith(LOG_SUFFIXES) and (not path.is_symlink() or _stays_in(path, root)):
+            if not name.endswith((*JSON_SUFFIXES, *_OTHER_SUFFIXES)) or _is_part(path, names):
+                continue
+            if path.is_symlink() and not _stays_in(path, root):
+                continue
+            if name.endswith(JSON_SUFFIXES) or _begins_like_a_log(path):
                 yield path
+
+
+def _is_part(path: Path, beside: Iterable[str]) -> bool:
+    """Whether a file belongs to a source of several files, of which it is not the main one."""
+    for bundle in _BUNDLES:
+        if fnmatch(path.name, bundle.main):
+            continue
+        for pattern in bundle.parts:
+            if "/" in pattern:
+                inner = re.sub(r"\{\w+\}", "*", pattern.replace("../", ""))
+                if path.match(inner):
+                    return True
+            elif any(
+                fnmatch(name, bundle.main) and fnmatch(path.name, pattern.format(stem=Path(name).stem, part="*"))
+                for name in beside
+            ):
+                return True
+    return False
+
+
+def _begins_like_a_log(path: Path) -> bool:
+    """Whether a file that is no JSON begins like some agent's: a folder may hold thousands that do not."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            head = file.read(_TEXT_BYTES)
+    except OSError:
+        return False
+    if head.startswith(_SQLITE):
+        return any(parser.queries for parser in PARSERS)
+    sample = Sample(text=head.decode("utf-8", "replace"))
+    return head[:1] in (b"{", b"[") or parser_for(sample) is not None
 
 
 def _stays_in(path: Path, root: Path) -> bool:
@@ -143,12 +191,16 @@ def read_sessions(path: Path, limits: Source = Source()) -> list[Session]:  # no
             raise Unreadable(str(path), "it is a folder" if stat.S_ISDIR(mode) else "not a regular file")
         with path.open("rb", buffering=_BUFFER) as file:
             status = os.fstat(file.fileno())
+            is_database = file.read(len(_SQLITE)) == _SQLITE
+            file.seek(0)
             source = limits._replace(
                 name=path.name.removesuffix(".jsonl").removesuffix(".json"),
                 modified=datetime.fromtimestamp(status.st_mtime, UTC),
                 parent=path.parent.parent.name if path.parent.name == "subagents" else None,
             )
-            return read_stream(file, source, str(path), among_agents=_is_among_agents(path))
+            if is_database:
+                return _read_database(path, source)
+            return _read(_lines(file), source, str(path), path)
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
 
@@ -171,18 +223,83 @@ def read_body(path: Path, body: Body) -> str:
     return json_head(data, len(data))
 
 
-def read_stream(stream: BinaryIO, source: Source, label: str, among_agents: bool = False) -> list[Session]:
-    """All sessions in a stream of bytes. Raises Unreadable as `read_sessions` does.
+def read_stream(stream: BinaryIO, source: Source, label: str) -> list[Session]:
+    """All sessions in a stream of bytes; `label` names it in errors. Raises Unreadable as `read_sessions` does."""
+    return _read(_lines(stream), source, label, None)
 
-    label: names it in errors. among_agents: it lies in a folder where an agent keeps its logs.
-    """
-    lines = _lines(stream)
+
+def _read(lines: Iterator[Record], source: Source, label: str, path: Path | None) -> list[Session]:
     parser, sample, taken = _recognise(lines)
+    among_agents = path is not None and _is_among_agents(path)
     if not taken:
         raise Unreadable(label, "it is empty", among_agents)
     if parser is None:
         raise Unreadable(label, _what_it_is(sample), among_agents)
-    return parser.parse(chain(taken, lines), source)
+    records = chain(taken, lines)
+    if parser.bundle is not None and path is not None:
+        records = chain(records, _parts(parser.bundle, path))
+    return _told_by(parser, parser.parse(records, source))
+
+
+def _told_by(parser: Parser, sessions: list[Session]) -> list[Session]:
+    untold = tuple(name for name, told in parser.coverage._asdict().items() if told == "no")
+    return [msgspec.structs.replace(session, untold=untold) for session in sessions] if untold else sessions
+
+
+def _parts(bundle: Bundle, main: Path) -> Iterator[Record]:
+    """The records of a source's other files. One that cannot be read is left out."""
+    if not fnmatch(main.name, bundle.main):
+        return
+    stems = [""]
+    for pattern in bundle.parts:
+        found = []
+        for stem in stems if "{part}" in pattern else [""]:
+            wanted = pattern.format(stem=glob.escape(main.stem), part=glob.escape(stem))
+            found += sorted(glob.glob(wanted, root_dir=main.parent))
+        stems = [Path(name).stem for name in found]
+        for name in found:
+            try:
+                data = (main.parent / name).read_bytes()
+            except OSError:
+                continue
+            lines = data.splitlines(keepends=True) if name.endswith(".jsonl") else [data]
+            yield from (Record(line, None, Path(name).as_posix()) for line in lines if line.strip())
+
+
+def _read_database(path: Path, source: Source) -> list[Session]:
+    """All sessions in another tool's SQLite database, which is opened for reading only."""
+    try:
+        with closing(_open_database(path)) as database:
+            rows = database.execute("select name from sqlite_master where type in ('table', 'view')")
+            tables = frozenset(str(name) for (name,) in rows)
+            parser = parser_for(Sample(tables=tables))
+            if parser is None or not parser.queries:
+                raise Unreadable(str(path), "an SQLite database, but no agent's that demerit knows")
+            queries = [query for query in parser.queries if query.table in tables]
+            return _told_by(parser, parser.parse(_rows(database, queries), source))
+    except sqlite3.Error as error:
+        raise Unreadable(str(path), f"SQLite says: {error}", known_agent=True) from None
+
+
+def _open_database(path: Path) -> sqlite3.Connection:
+    address = f"file:{quote(str(path.absolute()))}"
+    database = sqlite3.connect(f"{address}?mode=ro", uri=True)
+    try:
+        database.execute("select 1 from sqlite_master").fetchone()
+    except sqlite3.OperationalError:  # a log in a folder that we may not write to, with no one having it open
+        database.close()
+        database = sqlite3.connect(f"{address}?immutable=1", uri=True)
+    database.text_factory = lambda data: data.decode("utf-8", "replace")
+    return database
+
+
+def _rows(database: sqlite3.Connection, queries: Iterable[Query]) -> Iterator[Record]:
+    for query in queries:
+        cursor = database.execute(query.sql)
+        names = [column[0] for column in cursor.description]
+        for row in cursor:
+            values = (v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in row)
+            yield Record(msgspec.json.encode(dict(zip(names, values, strict=True))), None, query.name)
 
 
 def _lines(stream: BinaryIO) -> Iterator[Record]:
@@ -244,7 +361,8 @@ def _recognise(lines: Iterator[Record]) -> tuple[Parser | None, Sample, list[Rec
                     return parser, one, taken
         if len(taken) == _SAMPLE_LINES or size > _SAMPLE_BYTES:
             break
-    sample = Sample(tuple(values), is_document=len(taken) == len(values) == 1)
+    text = b"".join(record.data for record in taken)[:_TEXT_BYTES].decode("utf-8", "replace") if taken else ""
+    sample = Sample(tuple(values), is_document=len(taken) == len(values) == 1, text=text)
     return parser_for(sample), sample, taken
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import blake2b
-from typing import Any, Generic, NamedTuple, TypeVar, get_args
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import msgspec
 
@@ -32,6 +32,8 @@ class Record(NamedTuple):
     data: bytes
     offset: int | None = 0
     """Byte offset in the source; None when the bytes do not stand there as they are."""
+    part: str = ""
+    """Of a source of several files: the file, relative to the main one's folder. Of a database: the query's name."""
 
 
 class Source(NamedTuple):
@@ -51,6 +53,9 @@ class Source(NamedTuple):
     """Whether to keep the heads, places and digests of large bodies; a report needs none."""
 
 
+Told = Literal["yes", "partly", "no"]
+
+
 class Home(NamedTuple):
     """A folder in which an agent keeps its logs."""
 
@@ -65,10 +70,50 @@ class Home(NamedTuple):
 class Sample(NamedTuple):
     """The beginning of a source, for telling whose it is."""
 
-    values: tuple[Any, ...]
+    values: tuple[Any, ...] = ()
     """The first JSON values: of the first lines, or the one value of a whole JSON file."""
     is_document: bool = False
     """The source is one JSON value."""
+    text: str = ""
+    """The first 4 KiB as text, for logs that are no JSON."""
+    tables: frozenset[str] = frozenset()
+    """Names of the tables, where the source is an SQLite database."""
+
+
+class Bundle(NamedTuple):
+    """A session that lies in several files: the main one, by which it is recognised, and its parts."""
+
+    main: str
+    """Glob of the main file's name."""
+    parts: tuple[str, ...]
+    """Globs relative to the main file's folder. `{stem}` is the main file's name without suffix, `{part}` each in turn
+    of the names, without suffix, that the pattern before gave. Their records follow the main file's, in this order,
+    sorted by name: the lines of `.jsonl` files, any other file as one record."""
+
+
+class Query(NamedTuple):
+    """What to read from another tool's database: each row becomes one record, a JSON object by column names."""
+
+    name: str
+    """The `part` of its records."""
+    table: str
+    """It has to exist, or the query gives nothing."""
+    sql: str
+    """With `*` rather than columns, so that versions with more or fewer of them are read as well."""
+
+
+class Coverage(NamedTuple):
+    """Which facts an agent's log can tell: `yes`, `partly` (in some versions or shapes), `no`."""
+
+    statuses: Told = "yes"
+    exit_codes: Told = "yes"
+    declined: Told = "yes"
+    usage: Told = "yes"
+    models: Told = "yes"
+    times: Told = "yes"
+    subagents: Told = "yes"
+    compaction: Told = "yes"
+    thinking: Told = "yes"
 
 
 class Parser(NamedTuple):
@@ -85,6 +130,12 @@ class Parser(NamedTuple):
     """All sessions in the records of one source, which come in the source's order. Never raises on content."""
     one_line_tells: bool = False
     """Whether `sniff` may be believed on a single line, so that no more of a source is looked at."""
+    coverage: Coverage = Coverage()
+    suffixes: tuple[str, ...] = (".jsonl", ".json")
+    """What a walk of a folder looks at for this agent. Files that are no JSON are passed over silently there."""
+    bundle: Bundle | None = None
+    queries: tuple[Query, ...] = ()
+    """For an agent that keeps its sessions in SQLite. `sniff` then sees the `tables` of a sample."""
 
 
 class Losses:

@@ -404,6 +404,7 @@ class Assessor:
             yield "output_tokens"
         if not self._models:
             yield "models"
+        yield from (name for name in session.untold if name not in ("usage", "models"))
 
 
 def is_idle(session: Session, now: datetime) -> bool:
