@@ -127,6 +127,8 @@ class ToolCall(msgspec.Struct, frozen=True):
     exit_code: int | None = None
     result: Body | None = None
     at: datetime | None = None
+    is_poll: bool = False
+    """It only waits for, or looks at, something that is still running: no new piece of work."""
 
     @property
     def changes_files(self) -> bool:
@@ -225,3 +227,5 @@ class Session(msgspec.Struct, frozen=True):
     loose_usage: tuple[Usage, ...] = ()
     """Requests that no message stands for (a compaction's summary, an aborted turn)."""
     losses: tuple[ParseLoss, ...] = ()
+    models: tuple[str, ...] = ()
+    """Models that the log names outside of messages."""

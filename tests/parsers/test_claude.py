@@ -391,10 +391,9 @@ def test_a_command_run_again_under_another_description_has_the_same_input() -> N
     assert first != third
 
 
-def test_polls_of_a_running_command_equal_each_other_in_nothing() -> None:
-    session = read(assistant(call("a", "BashOutput", bash_id="1"), call("b", "BashOutput", bash_id="1")))
-    first, second = session.messages[0].calls
-    assert first.input_hash != second.input_hash
+def test_a_look_at_a_running_command_is_a_poll() -> None:
+    session = read(assistant(call("a", "BashOutput", bash_id="1"), call("b", command="ls")))
+    assert [made.is_poll for made in session.messages[0].calls] == [True, False]
 
 
 def test_an_output_that_was_logged_before_the_answer_was_whole_is_a_lower_bound() -> None:

@@ -245,6 +245,7 @@ _ATTACHED = frozenset(
 _COMMANDS = ("<command-name>", "<command-message>")
 _THOUGHT = re.compile(r"\s*<(think|thinking|reasoning|REASONING_SCRATCHPAD)>")
 _PENDING = Judgement(CallStatus.PENDING, "no result in the log")
+_NO_RESULTS = Judgement(CallStatus.UNKNOWN, "one response alone holds no results")
 _NO_STATUS = Judgement(CallStatus.UNKNOWN, "no status in the log")
 
 
@@ -682,7 +683,10 @@ class _Builder:
         def judge(made: _Open) -> Judgement:
             code = entry.exit_code if entry.exit_code is not None else entry.exitCode
             if code is None:
-                return _by_fields(entry)
+                verdict = _by_fields(entry)
+                if verdict is _NO_STATUS and str(entry.tool_call_id).startswith("toolu_"):
+                    return _by_claude_text(json_head(bytes(entry.content), 2048), made.command)
+                return verdict
             return by_exit_code(made.command, code, json_head(bytes(entry.content), 2048), "exit_code")
 
         self.response = None
@@ -760,7 +764,8 @@ class _Builder:
         elif verdict is None and answer.answered:
             absent = Judgement(CallStatus.OK, "no is_error, where other results carry it")
             verdict = absent if self.has_flags else _NO_STATUS
-        status, evidence, exit_code = verdict or _PENDING
+        is_lone = len(self.turns) == 1  # a model's answer without the conversation around it
+        status, evidence, exit_code = verdict or (_NO_RESULTS if is_lone else _PENDING)
         return msgspec.structs.replace(
             made.call,
             message_ordinal=ordinal,
@@ -790,6 +795,12 @@ def _by_fields(entry: _Entry, *good: str) -> Judgement:
     if word in ("error", "failed", "failure"):
         return Judgement(CallStatus.FAILED, f"status {word}")
     return _by_flag("error", False) if error == b"false" else _NO_STATUS
+
+
+def _by_claude_text(text: str, command: str | None) -> Judgement:
+    """For a log of Claude Code's that was made into a list without its flags: by the texts that only it writes."""
+    is_fixed = text.startswith(("<tool_use_error>", "The user doesn't want to ")) or re.match(r"Exit code [1-9]", text)
+    return by_claude_error(text, command) if is_fixed else _NO_STATUS
 
 
 def _by_block(block: _Block, command: str | None) -> Judgement | None:

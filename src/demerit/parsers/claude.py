@@ -208,12 +208,15 @@ _CONTROL = frozenset(
 class _Call:
     """A call while its result is still to come."""
 
-    __slots__ = ("at", "body", "call_id", "command", "hash", "name", "original", "paths", "result", "verdict")
+    __slots__ = (
+        "at", "body", "call_id", "command", "hash", "is_poll", "name", "original", "paths", "result", "verdict",
+    )  # fmt: skip
 
     def __init__(self, name: str, call_id: str | None, at: datetime | None) -> None:
         self.name = name
         self.call_id = call_id
         self.at = at
+        self.is_poll = False
         self.original = self  # the first call with this id, which has the result of all its copies
         self.body: Body | None = None
         self.hash: str | None = None
@@ -401,7 +404,8 @@ class _Reader:
             except BAD_CONTENT:
                 self.losses.add("malformed_input", record.offset)
             else:
-                call.hash = input_hash(_compared(call, arguments))
+                call.hash = input_hash(_compared(call.name, arguments))
+                call.is_poll = is_poll(call.name, arguments)
                 call.paths = paths_in(arguments)
                 command = arguments.get("command") if isinstance(arguments, dict) else None
                 call.command = command if isinstance(command, str) else None
@@ -664,11 +668,9 @@ _NO_FLAG = Judgement(CallStatus.OK, "no error flag")
 _PENDING = Judgement(CallStatus.PENDING, "no result in the log")
 
 
-def _compared(call: _Call, arguments: Any) -> Any:
+def _compared(name: str, arguments: Any) -> Any:
     """The part of an input that makes two calls the same call."""
-    if is_poll(call.name, arguments):
-        return [call.call_id, arguments]
-    if call.name == "Bash" and isinstance(arguments, dict):
+    if name == "Bash" and isinstance(arguments, dict):
         # What the command is called for the reader changes from one run of it to the next.
         return {name: value for name, value in arguments.items() if name != "description"}
     return arguments
@@ -690,6 +692,7 @@ def _finish(call: _Call, ordinal: int, index: int) -> ToolCall:
         exit_code=verdict.exit_code,
         result=call.original.result,
         at=call.at,
+        is_poll=call.is_poll,
     )
 
 

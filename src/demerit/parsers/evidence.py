@@ -71,7 +71,7 @@ _POLLS = frozenset("bashoutput taskoutput agentoutputtool wait wait_agent read_b
 def is_poll(name: str, arguments: Any) -> bool:
     """Whether a call only waits for, or looks at, something that is still running.
 
-    It does nothing of its own: parsers put its id into its input hash, so that a row of polls is no row of retries.
+    Such a call ends no run of failures, and is no retry (docs/decisions/004).
     """
     if name == "write_stdin":
         return not (isinstance(arguments, dict) and arguments.get("chars"))

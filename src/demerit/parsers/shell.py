@@ -79,6 +79,16 @@ def split_commands(line: str) -> list[tuple[str, str]]:
     return [(text, operator) for text, operator in parts if text]
 
 
+_KEYWORDS = frozenset("fi done esac exit return } ) else do in".split())
+_INNER = re.compile(r"\s*(?:\S*/)?(?:ba|z|da)?sh\s+-[a-z]*c\s+(?:'([^']*)'|\"((?:[^\"\\]|\\.)*)\")\s*\Z", re.DOTALL)
+
+
+def _inner(line: str) -> str:
+    """The line that `bash -lc "..."` runs; any other line itself."""
+    found = _INNER.match(line) if "sh" in line[:40] else None
+    return line if found is None else found[1] or (found[2] or "").replace('\\"', '"')
+
+
 def unwrapped(simple: str) -> str:
     """A simple command without what only sets the stage: assignments, `sudo`, `timeout 5`, `env A=1`, `xargs -n 1`."""
     words = simple.strip("(){} ").split()
@@ -104,13 +114,23 @@ def program(simple: str) -> str:
 
 
 def describe(line: str) -> str:
-    """The program of a line's last command, with its verb where it has one: `pytest`, `git push`, `npm test`."""
-    commands = split_commands(line[:_MOST_CHARS])
-    words = unwrapped(commands[-1][0]).split() if commands else []
-    name = words[0].rsplit("/", 1)[-1] if words else ""
-    if name in _WITH_VERBS and len(words) > 1 and re.fullmatch(r"[a-z][a-z:-]{1,20}", words[1]):
-        return f"{name} {words[1]}"
-    return name[:40]
+    """The programs that may have given a line's exit code, with their verbs: `pytest`, `git push && npm test`.
+
+    At most three; empty when there is none to name.
+    """
+    found: list[str] = []
+    commands = split_commands(_inner(line[:_MOST_CHARS]))
+    for at in range(len(commands) - 1, -1, -1):
+        text, after = commands[at]
+        if at < len(commands) - 1 and found and after not in ("&&", "|"):
+            break
+        words = unwrapped(text).split()
+        name = words[0].rsplit("/", 1)[-1] if words else ""
+        if (found and after == "|") or name in _QUIET or name in _KEYWORDS or not name:
+            continue
+        has_verb = name in _WITH_VERBS and len(words) > 1 and re.fullmatch(r"[a-z][a-z:-]{1,20}", words[1])
+        found.insert(0, f"{name} {words[1]}" if has_verb else name[:40])
+    return " && ".join(found[-3:])
 
 
 def _answers(simple: str, exit_code: int) -> bool:
@@ -134,7 +154,7 @@ def answering_program(line: str, exit_code: int, output: str) -> str | None:
     if not 0 < exit_code < 124 or len(line) > _MOST_CHARS or _COMPLAINS.search(output):
         return None
     found: str | None = None
-    commands = split_commands(line)
+    commands = split_commands(_inner(line))
     for at in range(len(commands) - 1, -1, -1):
         text, after = commands[at]
         if at < len(commands) - 1:

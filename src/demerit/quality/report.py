@@ -108,7 +108,8 @@ class ToolTally(msgspec.Struct, frozen=True):
     """One tool's calls in a session, after replay dedupe, and how many of them failed or were broken."""
 
     calls: int
-    failures: int
+    failures: int | None
+    """None when the log does not tell how calls went."""
 
 
 class Report(msgspec.Struct, frozen=True):
