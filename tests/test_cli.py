@@ -293,7 +293,7 @@ def test_a_file_may_hold_several_sessions(tmp_path: Path, run: Any) -> None:
         (["grade", "--fromat", "json"], "No such option: --fromat; did you mean --format?"),
         (["grade", "--format"], "requires an argument"),
         (["report"], "No such command 'report'"),
-        (["log.jsonl"], "to grade that file: demerit grade log.jsonl"),
+        (["log.jsonl"], "to grade a file: demerit grade log.jsonl"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -462,13 +462,15 @@ def test_without_a_path_the_sessions_of_this_machine(arguments: list[str], machi
     for number in range(12):
         keep(machine, good(f"good{number}"))
     keep(machine, bad("worst"))
+    keep(machine, bad("as-bad"))
     ran = run(*arguments, "--now", NOW)
     assert ran.code == 0
-    assert ran.out.startswith("13 sessions of the last 30 days · average score 95.8\n")
-    worst, _, newest = ran.out.partition("The 10 worst")[2].partition("The 10 newest")
+    assert ran.out.startswith("14 sessions of the last 30 days · average score 92.1\n")
+    worst, _, newest = ran.out.partition("The 2 worst")[2].partition("The 10 newest")
     assert "D   45  errored" in worst.splitlines()[1]
-    assert worst.count("\n  A  100") == 9
+    assert worst.count("\n  ") == 2
     assert newest.count("100") + newest.count("45") == 10
+    assert ran.err.startswith("demerit: the card of the first one: demerit grade ")
     assert "nothing lost" not in ran.out
 
 
@@ -507,8 +509,14 @@ def test_the_sessions_of_this_machine_can_gate(machine: Path, run: Any) -> None:
 def test_a_machine_without_logs_shows_the_samples(run: Any) -> None:
     ran = run()
     assert ran.code == 0
-    assert ran.out.startswith("No agent has left a log on this machine yet.")
-    assert "100 - 30" in ran.out
+    assert ran.out.startswith("No agent has left a log on this machine yet. These are the samples that come along.")
+    assert "The 7 worst" in ran.out
+    assert "claude-bad.jsonl" in ran.err
+
+
+def test_a_variable_that_names_no_folder_is_named(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "nope"))
+    assert f"CLAUDE_CONFIG_DIR names {tmp_path / 'nope'}, which is not there" in run().out
 
 
 def test_a_machine_without_logs_gives_a_program_no_samples(run: Any) -> None:

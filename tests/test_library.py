@@ -80,7 +80,7 @@ def test_parse_keeps_bodies(good: Path) -> None:
 
 
 def test_what_is_no_log_raises_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(demerit.Unreadable, match="it is gone"):
+    with pytest.raises(demerit.Unreadable, match="no such file"):
         demerit.grade(tmp_path / "nope.jsonl")
 
 

@@ -68,7 +68,7 @@ def test_a_body_is_read_back_whole_until_its_file_changes(tmp_path: Path) -> Non
     with pytest.raises(Unreadable, match="has changed since"):
         read_body(path, body)
     path.unlink()
-    with pytest.raises(Unreadable, match="it is gone"):
+    with pytest.raises(Unreadable, match="no such file"):
         read_body(path, body)
 
 
@@ -175,8 +175,8 @@ def test_what_is_no_log_gets_one_sentence(tmp_path: Path, content: bytes, said: 
 
 
 def test_a_missing_file_a_folder_and_a_pipe_get_one_sentence(tmp_path: Path) -> None:
-    assert reason(tmp_path / "nope") == "it is gone, or its link leads nowhere"
-    assert reason(tmp_path) == "it is a folder"
+    assert reason(tmp_path / "nope") == "no such file"
+    assert reason(tmp_path) == "it is a folder; name a log in it"
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe.jsonl")  # which nobody writes to: opening it would wait for ever
         assert reason(tmp_path / "pipe.jsonl") == "not a regular file"

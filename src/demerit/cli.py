@@ -107,8 +107,9 @@ def _usage_sentence(error: Exception, arguments: Sequence[str]) -> str:
     close: Sequence[str] = getattr(error, "possibilities", None) or ()
     if close:
         return f"{message}; did you mean {close[0]}?"
-    if message.startswith("No such command") and os.path.lexists(arguments[0]):
-        return f"{message}; to grade that file: demerit grade {arguments[0]}"
+    name = next((a for a in arguments if not a.startswith("-")), "")
+    if message.startswith("No such command") and (os.path.lexists(name) or "/" in name or ".json" in name):
+        return f"{message}; to grade a file: demerit grade {name}"
     return message if message.endswith("?") else f"{message}; demerit --help lists what there is"
 
 
@@ -233,17 +234,23 @@ def grade(
 
 def _introduce(asked: Asked, found: Found) -> int:
     """What to show on a machine without any log: the samples, to whoever looks; nothing to a program."""
-    none = "no agent has left a log on this machine"
+    from demerit.sources import missing_homes
+
+    missing = "".join(f"; {name} names {folder}, which is not there" for name, folder in missing_homes(os.environ))
+    none = f"no agent has left a log on this machine{missing}"
     if asked.bar is not None:
         raise Misuse(f"{none}, so there is nothing to hold to a bar; name what to grade: demerit grade PATH")
     if asked.format == "table":
         from demerit.samples import SAMPLES
 
-        _write(lambda: _put(b"No agent has left a log on this machine yet. These are the samples that come along.\n\n"))
+        none = none.removeprefix("no agent has left a log on this machine")
+        first = f"No agent has left a log on this machine yet{none}. These are the samples that come along.\n\n"
+        _write(lambda: _put(first.encode("utf-8", "replace")))
         _read_named([str(SAMPLES)], asked, found)
+        found.are_samples = True
     else:
         _say(f"{none}; name what to grade: demerit grade PATH")
-    return _finish(asked, found, cards=True)
+    return _finish(asked, found, cards=asked.everything)
 
 
 def _one_of(text: str) -> str:
@@ -277,6 +284,7 @@ class Found:
 
         self.reports: list[Report] = []
         self.requests = RequestTotals()
+        self.are_samples = False
         self.failures: dict[str, Failure] = {}
         self.named: list[Failure] = []
         """Those of paths that the user named."""
@@ -330,7 +338,12 @@ def _read_named(names: Iterable[str], asked: Asked, found: Found) -> None:
     reasons = {error.path: error.reason for error in skipped}
     for name, paths_below in below.items():
         if gave.isdisjoint(paths_below):
-            none = f"none of the {len(paths_below)} files in it gave a session" if paths_below else "no log in it"
+            files_in_it = (
+                f"none of the {len(paths_below)} files in it" if len(paths_below) != 1 else "the one file in it"
+            )
+            none = "no log in it: there is no .jsonl or .json file"
+            if paths_below:
+                none = f"{files_in_it} gave {'a' if len(paths_below) != 1 else 'no'} session"
             found.fail(name, reasons.get(name, none), named=True)
     found.skip(skipped)
 
@@ -408,6 +421,8 @@ def _finish(asked: Asked, found: Found, cards: bool) -> int:
     from demerit.render import place
 
     _write(lambda: _print(asked, found, cards))
+    if not cards and asked.format == "table":
+        _hint(found.reports)
     for failure in found.named:
         _say(f"{place(failure.path)}: {failure.reason}")
     failed = [] if asked.bar is None else list(_judged(asked, asked.bar, found))
@@ -420,6 +435,17 @@ def _finish(asked: Asked, found: Found, cards: bool) -> int:
     if len(others) > _REASONS:
         _say(f"passed over {len(others) - _REASONS:,} more files; --format json lists all of them under errors")
     return WRONG_USAGE if found.named else GATE_FAILED if failed else 0
+
+
+def _hint(reports: Sequence[Report]) -> None:
+    """Say how to see the card of the first session that the overview lists: its path whole, to be copied."""
+    from shlex import quote
+
+    from demerit.render import worst_and_newest
+
+    lists = worst_and_newest(reports)
+    if lists and (path := lists[0][1][0].path):
+        _say(f"the card of the first one: demerit grade {quote(path)}")
 
 
 def _judged(asked: Asked, bar: Bar, found: Found) -> Iterator[str]:
@@ -461,7 +487,7 @@ def _print(asked: Asked, found: Found, cards: bool) -> None:
         if cards:
             page.all(found.reports, found.summary())
         else:
-            page.overview(found.reports, found.summary(), "of the last 30 days")
+            page.overview(found.reports, found.summary(), "" if found.are_samples else "of the last 30 days")
 
 
 def _put(data: bytes) -> None:
@@ -479,8 +505,8 @@ def _write(write: Callable[[], None]) -> None:
         write()
         sys.stdout.flush()
     except OSError as error:
+        # What is still buffered would fail once more when Python exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         # Windows reports a closed pipe as an invalid argument.
         if error.errno not in (errno.EPIPE, errno.EINVAL) and not isinstance(error, BrokenPipeError):
             raise Misuse(f"the report could not be written: {error.strerror or error}") from None
-        # What is still buffered would fail once more when Python exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -89,6 +89,14 @@ def agent_logs(home: Path, environ: Mapping[str, str], skipped: list[Unreadable]
                 yield from (path for path in _walk(folder, skipped) if path.name.endswith(suffix))
 
 
+def missing_homes(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Variables that name a place of an agent's logs, with the folders they name, where there is no such folder."""
+    named = {
+        place.env: environ[place.env] for p in PARSERS for place in p.homes if place.env and environ.get(place.env)
+    }
+    return [(name, folder) for name, folder in named.items() if not Path(folder).is_dir()]
+
+
 def _walk(root: Path, skipped: list[Unreadable]) -> Iterator[Path]:
     def complain(error: OSError) -> None:
         skipped.append(_unreadable(Path(error.filename or root), error))
@@ -121,7 +129,7 @@ def _unreadable(path: Path, error: OSError | ValueError) -> Unreadable:
     if isinstance(error, PermissionError):
         reason = "no permission to read it"
     elif isinstance(error, FileNotFoundError):
-        reason = "it is gone, or its link leads nowhere"
+        reason = "no such file" if not path.is_symlink() else "its link leads nowhere"
     else:
         reason = getattr(error, "strerror", None) or str(error)
     return Unreadable(str(path), reason, _is_among_agents(path))
@@ -140,7 +148,9 @@ def read_sessions(path: Path, limits: Source = Source()) -> list[Session]:  # no
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):  # opening a pipe would wait for its writer
-            raise Unreadable(str(path), "it is a folder" if stat.S_ISDIR(mode) else "not a regular file")
+            raise Unreadable(
+                str(path), "it is a folder; name a log in it" if stat.S_ISDIR(mode) else "not a regular file"
+            )
         with path.open("rb", buffering=_BUFFER) as file:
             status = os.fstat(file.fileno())
             source = limits._replace(

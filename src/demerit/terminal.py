@@ -221,7 +221,8 @@ class Cards:
         shared = shared_reason(line)
         points = f"{-line.points:>3}  "
         inner = self._indent + " " * len(points)
-        heading = [Text(clean(line.label), "bold"), *([Text(shared, "dim")] if shared else [])]
+        most = f" (at most {line.points})" if line.is_capped else ""
+        heading = [Text(clean(line.label) + most, "bold"), *([Text(shared, "dim")] if shared else [])]
         lines = [Text(inner).append_text(part) for part in self._flow(heading, self._width - len(inner))]
         lines[0] = Text(self._indent).append(points, "bold red").append_text(lines[0][len(inner) :])
         groups = alike(line, shared)

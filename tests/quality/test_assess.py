@@ -62,7 +62,7 @@ def test_every_lost_point_names_the_calls_that_cost_it() -> None:
     )
     failures, churn = got.breakdown
     assert failures.calls == (CallRef(2, 1, "Bash", None, "failed", "by hand"),)
-    assert churn.calls == (CallRef(2, 0, "Edit", "a.go", "change 2 to this file", "by hand"),)
+    assert churn.calls == (CallRef(2, 0, "Edit", "a.go", "change 2 to this file", ""),)
 
 
 @pytest.mark.parametrize(

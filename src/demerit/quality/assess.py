@@ -79,7 +79,7 @@ class _Calls:
         if status == "failed" or status == "invalid":
             self.failures.add(call, status)
             self.failed_by_tool[call.name] += 1
-            self.run.add(call, "one of the longest run of failed calls")
+            self.run.add(call, "part of the longest run of failed calls")
             if self.run.count > self.longest.count:
                 self.longest = self.run
         elif call.is_poll:
@@ -234,7 +234,8 @@ def _first_line(text: str) -> str:
     lines = [line.strip() for line in text.lstrip()[:2000].splitlines()]
     lines = [line for line in lines if line]
     line = lines[1].lstrip("# ") if len(lines) > 1 and lines[0].endswith(":") else lines[0]
-    return (line or lines[0])[:_TITLE_CHARS]
+    line = line or lines[0]
+    return line if len(line) <= _TITLE_CHARS else f"{line[: _TITLE_CHARS - 1]}…"
 
 
 class _Prompts:
@@ -360,7 +361,9 @@ class Assessor:
             facts=facts,
             signals=signals,
             breakdown=tuple(
-                BreakdownLine(line.label, line.points, tuple(self._behind(line.kind, verdict, facts, ending)))
+                BreakdownLine(
+                    line.label, line.points, tuple(self._behind(line.kind, verdict, facts, ending)), line.is_capped
+                )
                 for line in penalties(signals)
             ),
             hygiene=hygiene,
