@@ -593,7 +593,12 @@ def test_a_reader_that_has_seen_enough_changes_nothing(format: str, tmp_path: Pa
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk to be had")
-def test_a_full_disk_is_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unbuffered", [False, True])
+def test_a_full_disk_is_said(tmp_path: Path, unbuffered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What is buffered fails once more when Python exits, unless it was given up.
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    if unbuffered:
+        monkeypatch.setenv("PYTHONUNBUFFERED", "1")
     path = good().write(tmp_path / "a.jsonl")
     for format in ("table", "json", "markdown"):
         with open("/dev/full", "wb") as full:
