@@ -59,7 +59,7 @@ for _category, _names in {
 
 def category_of(name: str) -> Category:
     """What kind of work the tool of this name does, over all agents; `mcp` for a server's tool."""
-    known = _CATEGORIES.get(name.lower())
+    known = _CATEGORIES.get(name) or _CATEGORIES.get(name.lower())
     if known is not None:
         return known
     return "mcp" if name.startswith("mcp__") else "other"
