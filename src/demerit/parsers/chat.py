@@ -48,6 +48,7 @@ from demerit.parsers.records import (
     salvage,
     text_body,
     utf8_length,
+    without_surrogates,
 )
 
 # --- whose it is ------------------------------------------------------------------------------------------
@@ -327,7 +328,7 @@ def _arguments(raw: msgspec.Raw) -> tuple[Any, bool]:
     except BAD_CONTENT:
         try:
             # Takes what msgspec does not: halves of surrogate pairs, numbers of any size.
-            value = json.loads(bytes(raw) if text is None else text, parse_int=float)
+            value = without_surrogates(json.loads(bytes(raw) if text is None else text, parse_int=float))
         except (ValueError, RecursionError):
             return text, False
     return value, isinstance(value, dict)

@@ -62,6 +62,7 @@ from demerit.parsers.records import (
     kept_text,
     parse_time,
     raw_body,
+    token_count,
     utf8_length,
 )
 
@@ -189,7 +190,6 @@ _CHILD_FAILED = re.compile(
     re.DOTALL,
 )
 _COMMAND = re.compile(r"<command-name>\s*/?([^<\s]*)")
-_COMMAND_ARGS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 # Commands of the program itself: what follows them is a setting, not a request to the model.
 _CONTROL = frozenset(
     (
@@ -234,8 +234,8 @@ class _Draft(msgspec.Struct, gc=False):
     sidechain: bool
     texts: list[str] = []
     has_image: bool = False
-    calls: tuple[_Call, ...] = ()
-    thinking: tuple[Body, ...] = ()
+    calls: list[_Call] = []
+    thinking: list[Body] = []
     signature_bytes: int = 0
     thinking_text_bytes: int = 0
     input_bytes: int = 0  # of its calls
@@ -257,7 +257,8 @@ class _Reader:
         self.drafts: list[_Draft] = []
         self.events: list[Event] = []
         self.seen: set[int] = set()  # hashes of uuids: resumed and forked files repeat lines
-        self.open: dict[tuple[bool, str], _Draft] = {}  # responses that may go on, by lane and message id
+        # Responses that may go on, by message id: the session's own, and those of sub-agents.
+        self.open: dict[bool, dict[str, _Draft]] = {False: {}, True: {}}
         self.calls: dict[str, _Call] = {}
         self.ran: set[str] = set()  # calls with progress lines: they were running when they ended
         self.queue: list[tuple[str, datetime | None]] = []
@@ -275,12 +276,14 @@ class _Reader:
         self.version: str | None = None
         self.titles: dict[str, str] = {}
         self.terminal = False
+        self.body_at = 0  # where in the record the last body stands: the next one stands behind it
 
     def read_all(self, records: Iterable[Record]) -> None:
         """Read every line. One loop, with what it needs at hand: it runs a hundred thousand times a second."""
         quick, handlers, seen = _LINES.quick, self.HANDLERS, self.seen
         lines: Iterable[_Line]
         for record in records:
+            self.body_at = 0
             try:
                 lines = (quick(record.data),)
             except BAD_CONTENT:
@@ -328,8 +331,7 @@ class _Reader:
             self.losses.add("no_message", record.offset)
             return
         sidechain = self.place(line)
-        key = (sidechain, message.id or "")
-        draft = self.open.get(key) if message.id else None
+        draft = self.open[sidechain].get(message.id) if message.id else None
         self.terminal = False
         if draft is None:
             synthetic = message.model == "<synthetic>" or bool(line.is_api_error_message)
@@ -338,7 +340,7 @@ class _Reader:
             self.drafts.append(draft)
             draft.id = message.id
             if message.id:
-                self.open[key] = draft
+                self.open[sidechain][message.id] = draft
             if line.is_api_error_message:
                 draft.notice = "api_error"
                 self.event("api_error", at, _plain_text(message.content)[:200])
@@ -359,7 +361,8 @@ class _Reader:
     def response_block(self, block: _Block, draft: _Draft, at: datetime | None, record: Record) -> None:
         kind = block.type
         if kind == "text":
-            if block.text and block.text not in draft.texts:
+            # A block that an earlier line of the response had; only the last few can be that.
+            if block.text and block.text not in draft.texts[-8:]:
                 draft.texts.append(block.text)
         elif kind == "tool_use" or kind == "server_tool_use":
             self.call(block, draft, at, record, answered=kind == "server_tool_use")
@@ -379,9 +382,15 @@ class _Reader:
         except BAD_CONTENT:
             self.losses.add("wrong_type", record.offset)
             return
-        body = raw_body(raw, record, self.source)
+        body = self.body(raw, record)
         if body is not None:
-            draft.thinking += (body,)
+            draft.thinking.append(body)
+
+    def body(self, raw: msgspec.Raw, record: Record) -> Body | None:
+        body = raw_body(raw, record, self.source, self.body_at)
+        if body is not None and body.offset is not None and record.offset is not None:
+            self.body_at = body.offset - record.offset + body.bytes
+        return body
 
     def call(self, block: _Block, draft: _Draft, at: datetime | None, record: Record, answered: bool) -> None:
         call = _Call(block.name or "", block.id, at)
@@ -389,7 +398,7 @@ class _Reader:
             self.losses.add("call_without_name", record.offset)
         if block.input is not NOTHING:
             draft.input_bytes += memoryview(block.input).nbytes
-            call.body = raw_body(block.input, record, self.source)
+            call.body = self.body(block.input, record)
             try:
                 arguments = msgspec.json.decode(block.input)
             except BAD_CONTENT:
@@ -400,7 +409,7 @@ class _Reader:
                 call.paths = paths_in(arguments)
                 command = arguments.get("command") if isinstance(arguments, dict) else None
                 call.command = command if isinstance(command, str) else None
-        draft.calls += (call,)
+        draft.calls.append(call)
         if answered:  # the API's own tool: its result is a part of the same response
             call.verdict = Judgement(CallStatus.OK, "answered by the API in the same response")
         if block.id:
@@ -452,7 +461,7 @@ class _Reader:
         self.drafts.append(draft)
         if role == "user":
             self.terminal = False
-            self.open = {key: value for key, value in self.open.items() if key[0] != sidechain}
+            self.open[sidechain] = {}
 
     def written_by(self, line: _Line, text: str) -> tuple[Role, Author, str, Notice | None]:
         """Role, author, the text without its wrappers, and the notice it is, of a text in a `user` line."""
@@ -471,8 +480,8 @@ class _Reader:
         if command is not None:
             if command[1] in ("exit", "quit"):
                 self.terminal = True
-            arguments = _COMMAND_ARGS.search(kept)
-            request = arguments[1].strip() if arguments and command[1] not in _CONTROL else ""
+            arguments = kept.partition("<command-args>")[2].partition("</command-args>")[0].strip()
+            request = arguments if command[1] not in _CONTROL else ""
             if not request:
                 return "context", "harness", text, None
             kept = request
@@ -495,7 +504,7 @@ class _Reader:
             self.losses.add("orphan_result", record.offset)
         elif call.verdict is None:  # of two results, as a replay has them, the first stands
             call.verdict = self.judge(call, block, line, alone)
-            call.result = raw_body(block.content, record, self.source)
+            call.result = self.body(block.content, record)
 
     def judge(self, call: _Call, block: _Block, line: _Line, alone: bool) -> Judgement:
         detail = line.tool_use_result if alone and isinstance(line.tool_use_result, _Result) else _NO_DETAIL
@@ -639,7 +648,7 @@ class _Reader:
                 text_digest=kept.digest,
                 has_image=draft.has_image,
                 calls=tuple(_finish(call, ordinal, index) for index, call in enumerate(draft.calls)),
-                thinking=draft.thinking,
+                thinking=tuple(draft.thinking),
                 thinking_bytes=draft.signature_bytes or draft.thinking_text_bytes,
                 thinking_kind=kind,  # type: ignore[arg-type]
                 model=draft.model,
@@ -704,15 +713,15 @@ def _usage(draft: _Draft, text_bytes: int) -> Usage | None:
     """The usage of one request; None for the zeros of a line that no model wrote."""
     usage = draft.usage or _Usage()
     created = usage.cache_creation or _CacheCreation()
-    hour = max(created.ephemeral_1h_input_tokens or 0, 0)
-    written = max(usage.cache_creation_input_tokens or 0, 0)
-    output = max(usage.output_tokens or 0, 0)
+    hour = token_count(created.ephemeral_1h_input_tokens)
+    written = token_count(usage.cache_creation_input_tokens)
+    output = token_count(usage.output_tokens)
     seen = text_bytes + draft.input_bytes + draft.thinking_text_bytes
     found = Usage(
-        input_tokens=max(usage.input_tokens or 0, 0),
-        cache_read_tokens=max(usage.cache_read_input_tokens or 0, 0),
+        input_tokens=token_count(usage.input_tokens),
+        cache_read_tokens=token_count(usage.cache_read_input_tokens),
         # Without the split by lifetime, all of it has the default lifetime, five minutes.
-        cache_write_5m_tokens=max(created.ephemeral_5m_input_tokens or 0, written - hour, 0),
+        cache_write_5m_tokens=max(token_count(created.ephemeral_5m_input_tokens), written - hour, 0),
         cache_write_1h_tokens=hour,
         output_tokens=output,
         # Versions around 2.1 often logged the count that stood when the answer began, and no other.

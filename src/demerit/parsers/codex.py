@@ -270,14 +270,15 @@ def _tool_name(payload: _Payload) -> str:
 
 
 def _usage(counts: _Counts, key: str) -> Usage:
-    cached = max(0, counts.cached_input_tokens or 0)
-    written = max(0, counts.cache_write_input_tokens or 0)
+    cached = records.token_count(counts.cached_input_tokens)
+    written = records.token_count(counts.cache_write_input_tokens)
+    reasoning = counts.reasoning_output_tokens
     return Usage(
-        input_tokens=max(0, (counts.input_tokens or 0) - cached - written),
+        input_tokens=max(0, records.token_count(counts.input_tokens) - cached - written),
         cache_read_tokens=cached,
         cache_write_5m_tokens=written,
-        output_tokens=max(0, counts.output_tokens or 0),
-        reasoning_tokens=counts.reasoning_output_tokens,
+        output_tokens=records.token_count(counts.output_tokens),
+        reasoning_tokens=None if reasoning is None else records.token_count(reasoning),
         key=key,
     )
 
