@@ -474,6 +474,24 @@ def test_large_bodies_stay_in_the_log_and_can_be_found_there() -> None:
     assert json.loads(whole[got.input.offset : got.input.offset + got.input.bytes]) == {"command": "cat big"}
 
 
+def test_bodies_that_are_alike_have_places_of_their_own() -> None:
+    lines = records([assistant(call("a", command="ls"), call("b", command="ls"))])
+    first, second = claude.parse(lines, Source("log"))[0].messages[0].calls
+    assert first.input is not None
+    assert second.input is not None
+    assert first.input.offset is not None
+    assert second.input.offset is not None
+    assert first.input.offset < second.input.offset
+    assert first.input.digest == second.input.digest
+
+
+@pytest.mark.parametrize("count", [-5, 10**20, True, 1.5])
+def test_a_count_that_none_can_be_is_no_count(count: Any) -> None:
+    used = read(assistant("x", used={"input_tokens": 3, "output_tokens": count})).messages[0].usage
+    assert used is not None
+    assert (used.input_tokens, used.output_tokens) == (3, 0)
+
+
 def test_the_order_of_keys_makes_no_other_input() -> None:
     session = read(assistant(call("a", "Read", file_path="/x", limit=5), call("b", "Read", limit=5, file_path="/x")))
     first, second = session.messages[0].calls

@@ -141,6 +141,21 @@ def test_a_line_is_described_by_its_last_command(line: str, said: str) -> None:
     assert describe(line) == said
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git config " + "--a " * 4000 + "!",
+        "git " + "-c -x0 " * 2500 + "commit",
+        "git " + "-a " * 6000 + "x",
+        "ssh " + "a " * 9000,
+    ],
+    ids=["options that look like two things", "options with values", "options without end", "words without end"],
+)
+def test_a_line_that_was_made_to_hurt_has_its_answer_at_once(line: str) -> None:
+    """Each took longer than anybody waits when a pattern could read it in more than one way (benchmarks/hostile.py)."""
+    assert answering_program(line, 1, "") in (None, "git")
+
+
 @given(st.text(max_size=60), st.integers(-5, 300), st.text(max_size=20))
 def test_any_line_has_an_answer(line: str, code: int, output: str) -> None:
     answering_program(line, code, output)

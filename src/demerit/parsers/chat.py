@@ -12,6 +12,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -245,6 +246,7 @@ _ATTACHED = frozenset(
 
 _COMMANDS = ("<command-name>", "<command-message>")
 _THOUGHT = re.compile(r"\s*<(think|thinking|reasoning|REASONING_SCRATCHPAD)>")
+_SEARCHED = 200
 _PENDING = Judgement(CallStatus.PENDING, "no result in the log")
 _NO_RESULTS = Judgement(CallStatus.UNKNOWN, "one response alone holds no results")
 _NO_STATUS = Judgement(CallStatus.UNKNOWN, "no status in the log")
@@ -666,7 +668,8 @@ class _Builder:
             self.early[identity] = record, judge, raw
             return
         queue = self.latest if identity is None else self.waiting.get(identity, (None, _NO_CALLS))[1]
-        fits = (open_ for open_ in queue if not open_.answered)
+        # Results come in the order of their calls, or nearly: looking further would take a time of n * n.
+        fits = (open_ for open_ in islice(queue, _SEARCHED) if not open_.answered)
         if identity is None and name:
             fits = (open_ for open_ in fits if open_.call.name == name)
         made = next(fits, None)
@@ -896,6 +899,16 @@ def parse(records: Iterable[Record], source: Source) -> list[Session]:
     if len(found) == 1:
         return [found[0].session(source.name)]
     return [builder.session(f"{source.name}#{builder.line}") for builder in found]
+
+
+def parse_body(body: Mapping[str, object], source: Source) -> list[Session]:
+    """The session that a request body or a response in memory is. It is only read."""
+    data = _encoded(body)
+    if data is None:
+        builder = _Builder(source, Losses())
+        builder.losses.add("not_an_object")
+        return [builder.session(source.name)]
+    return parse([Record(data, None)], source)
 
 
 def parse_messages(messages: Iterable[object], source: Source) -> Session:

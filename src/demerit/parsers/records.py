@@ -169,12 +169,28 @@ def salvage(record: Record, losses: Losses) -> list[Any]:
             while at < len(text) and text[at] in _BLANK:
                 at += 1
     except BAD_CONTENT:
+        if not values and text[0] == "[":
+            values = _items_before_cut(text)
         losses.add("malformed_tail" if values else "malformed_line", record.offset)
     if values and "\ufffd" in text and b"\xef\xbf\xbd" not in record.data:
         losses.add("invalid_utf8", record.offset)
     if len(values) > 1:
         losses.add("fused_line", record.offset)
     return values
+
+
+def _items_before_cut(text: str) -> list[Any]:
+    """The list that a text begins, as far as its items are whole; nothing when not one of them is."""
+    items: list[Any] = []
+    at = 1
+    try:
+        while True:
+            while text[at] in _BLANK or text[at] == ",":
+                at += 1
+            item, at = _STDLIB.raw_decode(text, at)
+            items.append(without_surrogates(item))
+    except (*BAD_CONTENT, IndexError):
+        return [items] if items else []
 
 
 def without_surrogates(value: Any) -> Any:
