@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -616,7 +618,8 @@ def test_a_full_disk_is_said(tmp_path: Path, unbuffered: bool, monkeypatch: pyte
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such signals there")
-def test_an_interrupt_stops_with_one_line() -> None:
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_stop_stops_with_one_line(asked: signal.Signals) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(demerit.__file__).parents[1])}
     command = [sys.executable, "-m", "demerit", "grade", "-"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as running:
@@ -625,9 +628,39 @@ def test_an_interrupt_stops_with_one_line() -> None:
         # More than a pipe holds: when all of it is written, the program is up and reading, and waits for the rest.
         running.stdin.write(good().text.encode() * 1000)
         running.stdin.flush()
-        running.send_signal(signal.SIGINT)
+        running.send_signal(asked)
         assert running.stderr.read() == b"demerit: stopped\n"
-    assert running.returncode == 130
+    assert running.returncode == 128 + asked
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such signals there")
+def test_readers_end_with_the_program_that_was_killed(tmp_path: Path) -> None:
+    """They hold its standard output: whoever reads that would wait for ever."""
+    for number in range(6):
+        (tmp_path / f"{number}.jsonl").write_text(good().text * 8000)
+    environment = {**os.environ, "PYTHONPATH": str(Path(demerit.__file__).parents[1])}
+    command = [sys.executable, "-m", "demerit", "grade", str(tmp_path), "--format", "json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as running:
+        time.sleep(1)  # until the readers are at work; when they are done already, the test shows nothing
+        running.kill()
+        running.communicate(timeout=60)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk to be had")
+def test_a_sentence_that_nobody_can_be_told_changes_no_exit_code(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(demerit.__file__).parents[1])}
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "demerit", "grade", str(tmp_path / "nope")]
+        ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=full, env=environment)
+    assert ran.returncode == 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="has no sh")
+def test_a_closed_standard_input_is_said() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(demerit.__file__).parents[1])}
+    command = f"exec {shlex.quote(sys.executable)} -m demerit grade - <&-"
+    ran = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env=environment)
+    assert (ran.returncode, ran.stderr) == (2, "demerit: standard input: it is closed\n")
 
 
 def test_a_fault_of_demerit_is_a_sentence_and_with_debug_a_traceback(
