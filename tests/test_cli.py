@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -289,11 +291,11 @@ def test_a_file_may_hold_several_sessions(tmp_path: Path, run: Any) -> None:
         (["grade", "--fail-under", ""], "--fail-under '' is none of"),
         (["grade", "--now", "yesterday"], "--now 'yesterday' is no time in ISO 8601"),
         (["grade", "--now", "0001-01-01T00:00:00+14:00"], "is no time"),
-        (["grade", "--now", "0001-01-05"], "is no time"),
+        (["grade", "--now", "0001-01-05"], "lies before 1970"),
         (["grade", "--fromat", "json"], "No such option: --fromat; did you mean --format?"),
         (["grade", "--format"], "requires an argument"),
         (["report"], "No such command 'report'"),
-        (["log.jsonl"], "to grade that file: demerit grade log.jsonl"),
+        (["log.jsonl"], "to grade a file: demerit grade log.jsonl"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -462,13 +464,15 @@ def test_without_a_path_the_sessions_of_this_machine(arguments: list[str], machi
     for number in range(12):
         keep(machine, good(f"good{number}"))
     keep(machine, bad("worst"))
+    keep(machine, bad("as-bad"))
     ran = run(*arguments, "--now", NOW)
     assert ran.code == 0
-    assert ran.out.startswith("13 sessions of the last 30 days · average score 95.8\n")
-    worst, _, newest = ran.out.partition("The 10 worst")[2].partition("The 10 newest")
+    assert ran.out.startswith("14 sessions of the last 30 days · average score 92.1\n")
+    worst, _, newest = ran.out.partition("The 2 worst")[2].partition("The 10 newest")
     assert "D   45  errored" in worst.splitlines()[1]
-    assert worst.count("\n  A  100") == 9
+    assert worst.count("\n  ") == 2
     assert newest.count("100") + newest.count("45") == 10
+    assert ran.err.startswith("demerit: the card of the first one: demerit grade ")
     assert "nothing lost" not in ran.out
 
 
@@ -507,8 +511,14 @@ def test_the_sessions_of_this_machine_can_gate(machine: Path, run: Any) -> None:
 def test_a_machine_without_logs_shows_the_samples(run: Any) -> None:
     ran = run()
     assert ran.code == 0
-    assert ran.out.startswith("No agent has left a log on this machine yet.")
-    assert "100 - 30" in ran.out
+    assert ran.out.startswith("No agent has left a log on this machine yet. These are the samples that come along.")
+    assert "The 7 worst" in ran.out
+    assert "claude-bad.jsonl" in ran.err
+
+
+def test_a_variable_that_names_no_folder_is_named(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "nope"))
+    assert f"CLAUDE_CONFIG_DIR names {tmp_path / 'nope'}, which is not there" in run().out
 
 
 def test_a_machine_without_logs_gives_a_program_no_samples(run: Any) -> None:
@@ -585,7 +595,12 @@ def test_a_reader_that_has_seen_enough_changes_nothing(format: str, tmp_path: Pa
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk to be had")
-def test_a_full_disk_is_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unbuffered", [False, True])
+def test_a_full_disk_is_said(tmp_path: Path, unbuffered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What is buffered fails once more when Python exits, unless it was given up.
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    if unbuffered:
+        monkeypatch.setenv("PYTHONUNBUFFERED", "1")
     path = good().write(tmp_path / "a.jsonl")
     for format in ("table", "json", "markdown"):
         with open("/dev/full", "wb") as full:
@@ -603,7 +618,8 @@ def test_a_full_disk_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such signals there")
-def test_an_interrupt_stops_with_one_line() -> None:
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_stop_stops_with_one_line(asked: signal.Signals) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(demerit.__file__).parents[1])}
     command = [sys.executable, "-m", "demerit", "grade", "-"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as running:
@@ -612,15 +628,45 @@ def test_an_interrupt_stops_with_one_line() -> None:
         # More than a pipe holds: when all of it is written, the program is up and reading, and waits for the rest.
         running.stdin.write(good().text.encode() * 1000)
         running.stdin.flush()
-        running.send_signal(signal.SIGINT)
+        running.send_signal(asked)
         assert running.stderr.read() == b"demerit: stopped\n"
-    assert running.returncode == 130
+    assert running.returncode == 128 + asked
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such signals there")
+def test_readers_end_with_the_program_that_was_killed(tmp_path: Path) -> None:
+    """They hold its standard output: whoever reads that would wait for ever."""
+    for number in range(6):
+        (tmp_path / f"{number}.jsonl").write_text(good().text * 8000)
+    environment = {**os.environ, "PYTHONPATH": str(Path(demerit.__file__).parents[1])}
+    command = [sys.executable, "-m", "demerit", "grade", str(tmp_path), "--format", "json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as running:
+        time.sleep(1)  # until the readers are at work; when they are done already, the test shows nothing
+        running.kill()
+        running.communicate(timeout=60)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk to be had")
+def test_a_sentence_that_nobody_can_be_told_changes_no_exit_code(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(demerit.__file__).parents[1])}
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "demerit", "grade", str(tmp_path / "nope")]
+        ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=full, env=environment)
+    assert ran.returncode == 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="has no sh")
+def test_a_closed_standard_input_is_said() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(demerit.__file__).parents[1])}
+    command = f"exec {shlex.quote(sys.executable)} -m demerit grade - <&-"
+    ran = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env=environment)
+    assert (ran.returncode, ran.stderr) == (2, "demerit: standard input: it is closed\n")
 
 
 def test_a_fault_of_demerit_is_a_sentence_and_with_debug_a_traceback(
     tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*arguments: object) -> None:
+    def broken(*arguments: object, **options: object) -> None:
         raise ZeroDivisionError("oh no")
 
     monkeypatch.setattr("demerit.library.grade_files", broken)

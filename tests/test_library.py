@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -13,7 +15,9 @@ from tests.parsers.claude_lines import START, Line, assistant, call, result, usa
 
 import demerit
 from demerit.library import grade_file, grade_files
+from demerit.parsers.records import Source
 from demerit.quality.summary import RequestTotals, summarize
+from demerit.sources import read_sessions
 
 NOW = START + timedelta(days=1)
 
@@ -80,7 +84,7 @@ def test_parse_keeps_bodies(good: Path) -> None:
 
 
 def test_what_is_no_log_raises_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(demerit.Unreadable, match="it is gone"):
+    with pytest.raises(demerit.Unreadable, match="no such file"):
         demerit.grade(tmp_path / "nope.jsonl")
 
 
@@ -107,6 +111,51 @@ def test_a_pool_gives_the_same_as_one_process_in_the_same_order(good: Path, tmp_
     assert [entry.path for entry in pooled] == [str(path) for path in files]
     assert [entry.reports for entry in pooled] == [entry.reports for entry in alone]
     assert [str(entry.error) for entry in pooled] == [str(entry.error) for entry in alone]
+
+
+def test_a_fault_of_ours_costs_one_log(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object) -> None:
+        raise IndexError("list index out of range")
+
+    monkeypatch.setattr("demerit.library.read_sessions", fail)
+    (graded,) = grade_files([good], NOW)
+    assert graded.error is not None
+    assert graded.error.reason == (
+        "demerit failed on it (IndexError: list index out of range), which is our fault; --debug shows where"
+    )
+    with pytest.raises(IndexError):
+        list(grade_files([good], NOW, debug=True))
+
+
+def test_a_killed_reader_costs_one_log(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Out of memory, the system kills a process of a pool: that must not cost the others' work."""
+    deadly = write(tmp_path / "deadly.jsonl", *[user("x" * 3_000_000) for _ in range(3)])
+
+    def kill(path: Path, limits: Source) -> object:
+        if path.name == "deadly.jsonl":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return read_sessions(path, limits)
+
+    monkeypatch.setattr("demerit.library.read_sessions", kill)
+    graded = list(grade_files([good, deadly], NOW, workers=2))
+    assert [len(one.reports) for one in graded] == [1, 0]
+    assert graded[1].error is not None
+    assert "was killed" in graded[1].error.reason
+
+
+def test_names_that_are_no_text_come_back_from_the_pool(tmp_path: Path) -> None:
+    odd = Path(os.fsdecode(bytes(tmp_path) + b"/bad\xff.jsonl"))
+    write(odd, *[user("x" * 3_000_000) for _ in range(2)])
+    other = write(tmp_path / "other.jsonl", *[user("x" * 3_000_000) for _ in range(2)])
+    graded = list(grade_files([odd, other], NOW, workers=2))
+    assert [one.reports[0].path for one in graded] == [str(odd), str(other)]
+
+
+@pytest.mark.parametrize(
+    "body", [{"messages": [{"role": "user", "content": "a\ud800"}]}, {"messages": [], "x": object()}]
+)
+def test_an_odd_body_in_memory_is_graded(body: dict[str, object]) -> None:
+    assert demerit.grade(body)[0].agent == "chat"
 
 
 def test_requests_that_a_resumed_log_repeats_count_once_over_all_logs(good: Path, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from demerit.quality.report import (
     ToolTally,
     UsageTotals,
 )
-from demerit.quality.score import Signals
+from demerit.quality.score import Signals, grade_for
 from demerit.quality.summary import RequestTotals, Summary, summarize
 from demerit.quality.thinking import Thinking
 from demerit.render import (
@@ -501,6 +501,7 @@ def sessions(n: int, **change: Any) -> list[Report]:
             PERFECT,
             title=f"session number {i}",
             score=100 - i,
+            grade=grade_for(100 - i),
             ended_at=NOW - timedelta(hours=i),
             relation=None,
             **change,

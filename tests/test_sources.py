@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from tests.parsers.claude_lines import Line, assistant, call, result, user
 
+from demerit import sources
 from demerit.parsers.records import Source
 from demerit.sources import Unreadable, agent_logs, find_logs, read_body, read_sessions, read_stream
 
@@ -68,7 +69,7 @@ def test_a_body_is_read_back_whole_until_its_file_changes(tmp_path: Path) -> Non
     with pytest.raises(Unreadable, match="has changed since"):
         read_body(path, body)
     path.unlink()
-    with pytest.raises(Unreadable, match="it is gone"):
+    with pytest.raises(Unreadable, match="no such file"):
         read_body(path, body)
 
 
@@ -141,6 +142,51 @@ def test_a_document_with_half_a_character_is_read(tmp_path: Path) -> None:
     assert [message.text[0] for message in session.messages] == ["a", "b"]
 
 
+USER = '{"role":"user","content":"a%s"}'
+BOTH = f'[{USER},{{"role":"assistant","content":"b"}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"),
+    [
+        pytest.param(BOTH % "\\ud83d" + "]", set(), id="half a letter"),
+        pytest.param(BOTH % "\t" + "]", set(), id="a bare tab"),
+        pytest.param(BOTH % "" + ',{"ro', {"malformed_tail"}, id="cut"),
+        pytest.param((BOTH % "").replace(",{", ",\n{") + ",\n", {"malformed_tail"}, id="cut, over lines"),
+        pytest.param((BOTH % '","n":"').replace('""', "9" * 5000) + "]", set(), id="a huge number"),
+        pytest.param((BOTH % '","n":"').replace('""', "NaN") + "]", set(), id="NaN"),
+    ],
+)
+def test_a_damaged_document_is_read_as_far_as_it_goes(tmp_path: Path, text: str, lost: set[str]) -> None:
+    (session,) = read_sessions(log(tmp_path, "x.json", text))
+    assert [message.role for message in session.messages] == ["user", "assistant"]
+    assert lost <= {loss.kind for loss in session.losses}
+
+
+def test_a_log_whose_first_line_is_cut_is_read_from_the_second(tmp_path: Path) -> None:
+    (session,) = read_sessions(log(tmp_path, text='{"type":"user","mess\n' + TEXT))
+    assert len(session.messages) == 3
+    assert [loss.kind for loss in session.losses] == ["malformed_line"]
+
+
+def test_a_file_with_a_date_beyond_the_calendar_is_read(tmp_path: Path) -> None:
+    path = log(tmp_path)
+    os.utime(path, (0, 253402300800))
+    (session,) = read_sessions(path)
+    assert session.modified is None or session.modified.year > 2100  # some file systems hold no such date
+
+
+def test_a_log_that_grows_while_it_is_read_is_read_as_far_as_it_went(tmp_path: Path) -> None:
+    path = log(tmp_path)
+    size = path.stat().st_size
+    with path.open("rb") as reader, path.open("a") as writer:
+        lines = sources._lines(reader, size)
+        first = next(lines)
+        writer.write(TEXT)
+        writer.flush()
+        assert len([first, *lines]) == len(LINES)
+
+
 def test_a_stream_is_read_like_a_file() -> None:
     (session,) = read_stream(io.BytesIO(TEXT.encode()), Source(), "stdin")
     assert (len(session.messages), session.modified) == (3, None)
@@ -175,8 +221,8 @@ def test_what_is_no_log_gets_one_sentence(tmp_path: Path, content: bytes, said: 
 
 
 def test_a_missing_file_a_folder_and_a_pipe_get_one_sentence(tmp_path: Path) -> None:
-    assert reason(tmp_path / "nope") == "it is gone, or its link leads nowhere"
-    assert reason(tmp_path) == "it is a folder"
+    assert reason(tmp_path / "nope") == "no such file"
+    assert reason(tmp_path) == "it is a folder; name a log in it"
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe.jsonl")  # which nobody writes to: opening it would wait for ever
         assert reason(tmp_path / "pipe.jsonl") == "not a regular file"

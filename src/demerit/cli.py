@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -60,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     _stop_at_once()
     try:
         code = app(_with_command(arguments), prog_name="demerit", standalone_mode=False)
+    except _Stopped as stopped:
+        return _say("stopped", 128 + stopped.signal)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Misuse as error:
@@ -75,21 +78,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _say("stopped", INTERRUPTED) if code == INTERRUPTED else int(code or 0)
 
 
+class _Stopped(BaseException):
+    """A signal asked us to stop."""
+
+    def __init__(self, signal: int) -> None:
+        self.signal = signal
+
+
 def _stop_at_once() -> None:
-    """Make an interrupt end the reading processes too: a pool would first finish all that it was given."""
+    """Make a signal to stop end the reading processes too: a pool would first finish all that it was given."""
     main = os.getpid()
 
     def stop(signum: int, frame: object) -> None:
         if os.getpid() != main:
-            os._exit(INTERRUPTED)  # a forked reader, which would print a traceback of its own
+            os._exit(128 + signum)  # a forked reader, which would print a traceback of its own
         from multiprocessing import active_children
 
         for child in active_children():
             child.kill()
-        raise KeyboardInterrupt
+        raise _Stopped(signum)
 
-    with suppress(ValueError):  # not in the main thread: then no interrupt comes here either
-        signal.signal(signal.SIGINT, stop)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        # Not in the main thread: then no signal comes here either.
+        with suppress(ValueError, AttributeError):
+            signal.signal(getattr(signal, name), stop)
 
 
 def _with_command(arguments: list[str]) -> list[str]:
@@ -107,8 +119,9 @@ def _usage_sentence(error: Exception, arguments: Sequence[str]) -> str:
     close: Sequence[str] = getattr(error, "possibilities", None) or ()
     if close:
         return f"{message}; did you mean {close[0]}?"
-    if message.startswith("No such command") and os.path.lexists(arguments[0]):
-        return f"{message}; to grade that file: demerit grade {arguments[0]}"
+    name = next((a for a in arguments if not a.startswith("-")), "")
+    if message.startswith("No such command") and (os.path.lexists(name) or "/" in name or ".json" in name):
+        return f"{message}; to grade a file: demerit grade {name}"
     return message if message.endswith("?") else f"{message}; demerit --help lists what there is"
 
 
@@ -116,7 +129,11 @@ def _say(sentence: str, code: int = 0) -> int:
     """`code`, after one line on stderr that holds nothing for the terminal to obey."""
     from demerit.render import clean
 
-    print(f"demerit: {clean(sentence)}", file=sys.stderr)
+    try:
+        print(f"demerit: {clean(sentence)}", file=sys.stderr, flush=True)
+    except (OSError, ValueError):  # nobody can be told; the exit code still says it
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     return code
 
 
@@ -158,17 +175,13 @@ class Bar(NamedTuple):
         letter = text.strip().upper()
         if letter and letter in GRADE_ORDER:
             return cls(letter, next(score for score in range(101) if grade_for(score) == letter))
-        try:
-            number = float(text)
-        except ValueError:
-            number = -1.0
-        if 0 <= number <= 100:
+        if re.fullmatch(r"\d{1,3}(\.\d{1,9})?", letter, re.ASCII) and (number := float(letter)) <= 100:
             return cls(f"{number:g}", number)
-        near = {"E": "D"}.get(letter) or next((part for part in letter if part in GRADE_ORDER), "")
-        if letter.rstrip("%").isdecimal():
-            near = str(min(int(letter.rstrip("%")), 100))
+        near = {"E": "D"}.get(letter) or (letter[:1] if letter[1:] in ("+", "-") and letter[0] in "ABCDF" else "")
+        if re.fullmatch(r"\d+%?", letter, re.ASCII):
+            near = letter.rstrip("%") if len(letter) <= 3 and int(letter.rstrip("%")) <= 100 else "100"
         hint = f"; did you mean {near}?" if near else ""
-        raise Misuse(f"--fail-under {text!r} is none of A, B, C, D, F and no score from 0 to 100{hint}")
+        raise Misuse(f"--fail-under {text[:40]!r} is none of A, B, C, D, F and no score from 0 to 100{hint}")
 
 
 class Asked(NamedTuple):
@@ -181,10 +194,12 @@ class Asked(NamedTuple):
     allow_unscored: bool
     subagents: bool
     everything: bool
+    debug: bool
 
 
 @app.command()
 def grade(
+    context: typer.Context,
     paths: Annotated[
         list[str] | None,
         Argument(
@@ -219,7 +234,9 @@ def grade(
     Exits with 1 when --fail-under is not met, and with 2 when a PATH gave no session.
     """
     bar = None if fail_under is None else Bar.read(fail_under)
-    asked = Asked(_moment(now), _one_of(format), bar, ended or bar is not None, allow_unscored, subagents, all)
+    asked = Asked(
+        _moment(now), _one_of(format), bar, ended or bar is not None, allow_unscored, subagents, all, _debugs(context)
+    )
     found = Found()
     if paths:
         _read_named(paths, asked, found)
@@ -231,19 +248,30 @@ def grade(
     return _finish(asked, found, cards=bool(paths) or asked.everything)
 
 
+def _debugs(context: typer.Context) -> bool:
+    """Whether `--debug` was given, before the command or behind it."""
+    return any(level.params.get("debug") for level in (context, context.parent) if level is not None)
+
+
 def _introduce(asked: Asked, found: Found) -> int:
     """What to show on a machine without any log: the samples, to whoever looks; nothing to a program."""
-    none = "no agent has left a log on this machine"
+    from demerit.sources import missing_homes
+
+    missing = "".join(f"; {name} names {folder}, which is not there" for name, folder in missing_homes(os.environ))
+    none = f"no agent has left a log on this machine{missing}"
     if asked.bar is not None:
         raise Misuse(f"{none}, so there is nothing to hold to a bar; name what to grade: demerit grade PATH")
     if asked.format == "table":
         from demerit.samples import SAMPLES
 
-        _write(lambda: _put(b"No agent has left a log on this machine yet. These are the samples that come along.\n\n"))
+        none = none.removeprefix("no agent has left a log on this machine")
+        first = f"No agent has left a log on this machine yet{none}. These are the samples that come along.\n\n"
+        _write(lambda: _put(first.encode("utf-8", "replace")))
         _read_named([str(SAMPLES)], asked, found)
+        found.are_samples = True
     else:
         _say(f"{none}; name what to grade: demerit grade PATH")
-    return _finish(asked, found, cards=True)
+    return _finish(asked, found, cards=asked.everything)
 
 
 def _one_of(text: str) -> str:
@@ -264,6 +292,7 @@ def _moment(text: str | None) -> datetime:
         found = found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
         if found.year >= 1970:
             return found
+        raise Misuse(f"--now {text!r} lies before 1970, and no agent logged anything then")
     except (ValueError, OverflowError):
         pass
     raise Misuse(f"--now {text!r} is no time in ISO 8601; write it like 2026-01-31T18:00:00Z")
@@ -277,6 +306,7 @@ class Found:
 
         self.reports: list[Report] = []
         self.requests = RequestTotals()
+        self.are_samples = False
         self.failures: dict[str, Failure] = {}
         self.named: list[Failure] = []
         """Those of paths that the user named."""
@@ -330,7 +360,12 @@ def _read_named(names: Iterable[str], asked: Asked, found: Found) -> None:
     reasons = {error.path: error.reason for error in skipped}
     for name, paths_below in below.items():
         if gave.isdisjoint(paths_below):
-            none = f"none of the {len(paths_below)} files in it gave a session" if paths_below else "no log in it"
+            files_in_it = (
+                f"none of the {len(paths_below)} files in it" if len(paths_below) != 1 else "the one file in it"
+            )
+            none = "no log in it: there is no .jsonl or .json file"
+            if paths_below:
+                none = f"{files_in_it} gave {'a' if len(paths_below) != 1 else 'no'} session"
             found.fail(name, reasons.get(name, none), named=True)
     found.skip(skipped)
 
@@ -339,6 +374,9 @@ def _read_stdin(asked: Asked, found: Found) -> None:
     from demerit.library import REPORT_LIMITS, report_on, requests_of
     from demerit.sources import Unreadable, read_stream
 
+    if sys.stdin is None:
+        found.fail(_STDIN, "it is closed", named=True)
+        return
     try:
         sessions = read_stream(sys.stdin.buffer, REPORT_LIMITS, _STDIN)
     except (Unreadable, OSError) as error:
@@ -353,7 +391,7 @@ def _read_stdin(asked: Asked, found: Found) -> None:
 
 def _read_machine(asked: Asked, found: Found) -> bool:
     """Read the logs that agents keep on this machine; whether there is any, however old."""
-    from demerit.sources import agent_logs
+    from demerit.sources import Unreadable, agent_logs
 
     skipped: list[Unreadable] = []
     since = asked.now - _RECENT
@@ -367,8 +405,8 @@ def _read_machine(asked: Asked, found: Found) -> bool:
         if recent:
             found.reports += recent
             found.requests.add(graded.usages)
-        if graded.error:
-            skipped.append(graded.error)
+        if graded.error:  # wherever the agent's folder was moved to
+            skipped.append(Unreadable(graded.path, graded.error.reason, known_agent=True))
     found.skip(skipped)
     return bool(logs)
 
@@ -392,7 +430,7 @@ def _graded(paths: list[Path], asked: Asked) -> Iterator[Graded]:
     """What each file gives, with a progress bar on a terminal when it takes a while."""
     from demerit.library import grade_files
 
-    results = grade_files(paths, asked.now, asked.ended)
+    results = grade_files(paths, asked.now, asked.ended, debug=asked.debug)
     if not sys.stderr.isatty():
         return results
     sizes = [path.stat().st_size if path.exists() else 0 for path in paths]
@@ -408,6 +446,8 @@ def _finish(asked: Asked, found: Found, cards: bool) -> int:
     from demerit.render import place
 
     _write(lambda: _print(asked, found, cards))
+    if not cards and asked.format == "table":
+        _hint(found.reports)
     for failure in found.named:
         _say(f"{place(failure.path)}: {failure.reason}")
     failed = [] if asked.bar is None else list(_judged(asked, asked.bar, found))
@@ -420,6 +460,17 @@ def _finish(asked: Asked, found: Found, cards: bool) -> int:
     if len(others) > _REASONS:
         _say(f"passed over {len(others) - _REASONS:,} more files; --format json lists all of them under errors")
     return WRONG_USAGE if found.named else GATE_FAILED if failed else 0
+
+
+def _hint(reports: Sequence[Report]) -> None:
+    """Say how to see the card of the first session that the overview lists: its path whole, to be copied."""
+    from shlex import quote
+
+    from demerit.render import worst_and_newest
+
+    lists = worst_and_newest(reports)
+    if lists and (path := lists[0][1][0].path):
+        _say(f"the card of the first one: demerit grade {quote(path)}")
 
 
 def _judged(asked: Asked, bar: Bar, found: Found) -> Iterator[str]:
@@ -461,7 +512,7 @@ def _print(asked: Asked, found: Found, cards: bool) -> None:
         if cards:
             page.all(found.reports, found.summary())
         else:
-            page.overview(found.reports, found.summary(), "of the last 30 days")
+            page.overview(found.reports, found.summary(), "" if found.are_samples else "of the last 30 days")
 
 
 def _put(data: bytes) -> None:
@@ -479,8 +530,8 @@ def _write(write: Callable[[], None]) -> None:
         write()
         sys.stdout.flush()
     except OSError as error:
+        # What is still buffered would fail once more when Python exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         # Windows reports a closed pipe as an invalid argument.
         if error.errno not in (errno.EPIPE, errno.EINVAL) and not isinstance(error, BrokenPipeError):
             raise Misuse(f"the report could not be written: {error.strerror or error}") from None
-        # What is still buffered would fail once more when Python exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

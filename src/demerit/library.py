@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from datetime import UTC, datetime
+from multiprocessing import parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import msgspec
 
 from demerit.model import Session, Usage
 from demerit.parsers import chat
-from demerit.parsers.records import Record, Source
+from demerit.parsers.records import Source
 from demerit.quality.assess import assess
 from demerit.quality.report import Report
 from demerit.sources import Unreadable, read_sessions
@@ -41,7 +45,7 @@ def parse(path: str | os.PathLike[str]) -> list[Session]:
 
 
 def grade(
-    path_or_messages: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Any],
+    path_or_messages: str | bytes | os.PathLike[str] | Sequence[Any] | Mapping[str, Any],
     now: datetime | None = None,
     ended: bool = False,
 ) -> list[Report]:
@@ -57,13 +61,14 @@ def grade(
     ('completed', 100, 'A')
     """
     moment = now or datetime.now(UTC)
-    if isinstance(path_or_messages, str | os.PathLike):
-        path = Path(path_or_messages)
+    if isinstance(path_or_messages, str | bytes | os.PathLike):
+        path = Path(os.fsdecode(path_or_messages))
         return [report_on(session, moment, ended, str(path)) for session in read_sessions(path, REPORT_LIMITS)]
     if isinstance(path_or_messages, Mapping):
-        records = [Record(msgspec.json.encode(dict(path_or_messages)), None)]
-        return [report_on(session, moment, ended, None) for session in chat.parse(records, Source())]
-    return [report_on(chat.parse_messages(path_or_messages, Source()), moment, ended, None)]
+        sessions = chat.parse_body(path_or_messages, Source())
+    else:
+        sessions = [chat.parse_messages(path_or_messages, Source())]
+    return [report_on(session, moment, ended, None) for session in sessions]
 
 
 def report_on(session: Session, now: datetime, ended: bool, path: str | None) -> Report:
@@ -87,13 +92,21 @@ class Graded(msgspec.Struct):
         return Unreadable(self.path, self.reason, self.known_agent) if self.reason else None
 
 
-def grade_file(path: str, now: datetime, ended: bool) -> Graded:
-    """What one log gives; what keeps it from being read is in `error`."""
+def grade_file(path: str, now: datetime, ended: bool, debug: bool = False) -> Graded:
+    """What one log gives; what keeps it from being read is in `error`.
+
+    A fault of ours costs that log alone. debug: raise it instead.
+    """
     try:
         sessions = read_sessions(Path(path), REPORT_LIMITS)
+        reports = [report_on(session, now, ended, path) for session in sessions]
     except Unreadable as error:
         return Graded(path, reason=error.reason, known_agent=error.known_agent)
-    reports = [report_on(session, now, ended, path) for session in sessions]
+    except (Exception, MemoryError) as error:
+        if debug:
+            raise
+        what = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        return Graded(path, reason=f"demerit failed on it ({what}), which is our fault; --debug shows where")
     return Graded(path, reports, [usage for session in sessions for usage in requests_of(session)])
 
 
@@ -103,30 +116,75 @@ def requests_of(session: Session) -> Iterator[Usage]:
     yield from session.loose_usage
 
 
-def grade_files(paths: Iterable[Path], now: datetime, ended: bool = False, workers: int = 0) -> Iterator[Graded]:
+def grade_files(
+    paths: Iterable[Path], now: datetime, ended: bool = False, workers: int = 0, debug: bool = False
+) -> Iterator[Graded]:
     """What each log gives, in the order of `paths`, read over `workers` processes (0: one a core)."""
     files = [str(path) for path in paths]
     sizes = [_size(path) for path in files]
     workers = min(workers or os.cpu_count() or 1, len(files))
     if workers < 2 or sum(sizes) < _WORTH_A_POOL:
-        yield from (grade_file(path, now, ended) for path in files)
+        yield from (grade_file(path, now, ended, debug) for path in files)
         return
     batches = _batches(files, sizes)
-    with ProcessPoolExecutor(workers) as pool:
+    with ProcessPoolExecutor(workers, initializer=_die_with_parent) as pool:
         # The largest first, or the last one running is the largest; the answers come in the order of the files.
         # Among ordinary batches the first ones come first, so that answers can be handed on early.
         order = sorted(range(len(batches)), key=lambda at: -max(batches[at][1], _BATCH_BYTES))
-        futures = {at: pool.submit(_grade_batch, batches[at][0], now, ended) for at in order}
-        for at in range(len(batches)):
-            yield from _BATCH.decode(futures.pop(at).result())
+        futures = {}
+        with suppress(BrokenProcessPool):
+            for at in order:
+                futures[at] = pool.submit(_grade_batch, batches[at][0], now, ended, debug)
+        for at, (files, _) in enumerate(batches):
+            try:
+                yield from _unpacked(futures.pop(at).result(), files)
+            except (BrokenProcessPool, KeyError):
+                yield from _graded_alone(files, now, ended, debug)
+
+
+def _graded_alone(files: Iterable[str], now: datetime, ended: bool, debug: bool) -> Iterator[Graded]:
+    """What each log gives, each read in a process of its own: one of a batch has brought its process down."""
+    for path in files:
+        with ProcessPoolExecutor(1, initializer=_die_with_parent) as pool:
+            try:
+                yield from _unpacked(pool.submit(_grade_batch, [path], now, ended, debug).result(), [path])
+            except BrokenProcessPool:
+                yield Graded(path, reason="the process that read it was killed (out of memory?)")
+
+
+def _die_with_parent() -> None:
+    """End a reading process when the one that asked is gone: it would hold its standard output open for ever."""
+
+    def wait() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
 
 
 # Reports go from process to process as MessagePack: pickling structs one by one takes several times as long.
+# Paths stay behind: a file's name need not be text.
 _BATCH = msgspec.msgpack.Decoder(list[Graded])
 
 
-def _grade_batch(paths: list[str], now: datetime, ended: bool) -> bytes:
-    return msgspec.msgpack.encode([grade_file(path, now, ended) for path in paths])
+def _grade_batch(paths: list[str], now: datetime, ended: bool, debug: bool) -> bytes | list[Graded]:
+    graded = [grade_file(path, now, ended, debug) for path in paths]
+    for one in graded:
+        one.path = ""
+        one.reports = [msgspec.structs.replace(report, path=None) for report in one.reports]
+    try:
+        return msgspec.msgpack.encode(graded)
+    except (ValueError, OverflowError):  # what MessagePack cannot hold goes the slow way
+        return graded
+
+
+def _unpacked(answer: bytes | list[Graded], paths: Iterable[str]) -> Iterator[Graded]:
+    for one, path in zip(_BATCH.decode(answer) if isinstance(answer, bytes) else answer, paths, strict=True):
+        one.path = path
+        one.reports = [msgspec.structs.replace(report, path=path) for report in one.reports]
+        yield one
 
 
 def _batches(files: list[str], sizes: list[int]) -> list[tuple[list[str], int]]:

@@ -127,6 +127,8 @@ class ToolCall(msgspec.Struct, frozen=True):
     exit_code: int | None = None
     result: Body | None = None
     at: datetime | None = None
+    is_poll: bool = False
+    """It only waits for, or looks at, something that is still running: no new piece of work."""
 
     @property
     def changes_files(self) -> bool:
@@ -227,3 +229,5 @@ class Session(msgspec.Struct, frozen=True):
     losses: tuple[ParseLoss, ...] = ()
     untold: tuple[str, ...] = ()
     """Facts that this agent's logs never tell, by the names of its coverage."""
+    models: tuple[str, ...] = ()
+    """Models that the log names outside of messages."""

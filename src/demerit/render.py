@@ -230,8 +230,12 @@ def worst_and_newest(reports: Iterable[Report]) -> list[tuple[str, list[Report]]
     newest = sorted(own, key=lambda report: report.ended_at or _LONG_AGO, reverse=True)
     if len(newest) <= _LISTED:
         return [("Newest first", newest)] if newest else []
-    worst = sorted((report for report in newest if report.score is not None), key=lambda report: report.score or 0)
-    return [(f"The {_LISTED} worst", worst[:_LISTED]), (f"The {_LISTED} newest", newest[:_LISTED])]
+    # With an A a session is not among the worst, however few there are.
+    scored = (report for report in newest if report.score is not None and report.grade != "A")
+    worst = sorted(scored, key=lambda report: report.score or 0)[:_LISTED]
+    heading = f"The {len(worst)} worst" if len(worst) > 1 else "The worst"
+    lists = [(heading, worst)] if worst else []
+    return [*lists, (f"The {_LISTED} newest", newest[:_LISTED])]
 
 
 def unmeasured(report: Report) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import glob
 import io
+import math
 import os
 import re
 import sqlite3
@@ -49,8 +50,9 @@ _SQLITE = b"SQLite format 3\0"
 _SAMPLE_LINES = 50
 _SAMPLE_BYTES = 1 << 20
 _BUFFER = 1 << 20
+_BLANKS = b" \t\r\n\0" + codecs.BOM_UTF8
 # A longer line is cut into pieces, each a malformed record: better than all of it in memory.
-_MAX_LINE = 1 << 28
+_MAX_LINE = 1 << 27
 # A JSON file is decoded as one value, so all of it has to fit into memory.
 _MAX_DOCUMENT = 1 << 29
 
@@ -78,14 +80,24 @@ def find_logs(names: Iterable[str], skipped: list[Unreadable]) -> Iterator[Path]
     for name in names:
         matches = [name] if os.path.lexists(name) else sorted(glob.glob(name, recursive=True))
         if not matches:
-            raise Unreadable(name, "no such file or folder")
+            raise Unreadable(name, _why_missing(Path(name)))
         for path in map(Path, matches):
-            for file in _walk(path, skipped) if path.is_dir() else (path,):
+            for file in _walk(path, skipped) if _is_folder(path) else (path,):
                 identity = _identity(file)
                 if identity is None or identity not in seen:
                     if identity is not None:
                         seen.add(identity)
                     yield file
+
+
+def _why_missing(path: Path) -> str:
+    try:
+        path.stat()
+    except PermissionError:
+        return "no permission to look into its folder"
+    except (OSError, ValueError):
+        pass
+    return "no such file or folder"
 
 
 def agent_logs(home: Path, environ: Mapping[str, str], skipped: list[Unreadable]) -> Iterator[Path]:
@@ -95,9 +107,17 @@ def agent_logs(home: Path, environ: Mapping[str, str], skipped: list[Unreadable]
             first, _, rest = place.folder.partition("/")
             moved = environ.get(place.env) if place.env else None
             folder = Path(moved or home / first, rest)
-            if folder.is_dir():
+            if _is_folder(folder):
                 suffix = place.pattern.rpartition("*")[2]
                 yield from (path for path in _walk(folder, skipped) if path.name.endswith(suffix))
+
+
+def missing_homes(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Variables that name a place of an agent's logs, with the folders they name, where there is no such folder."""
+    named = {
+        place.env: environ[place.env] for p in PARSERS for place in p.homes if place.env and environ.get(place.env)
+    }
+    return [(name, folder) for name, folder in named.items() if not _is_folder(Path(folder))]
 
 
 def _walk(root: Path, skipped: list[Unreadable]) -> Iterator[Path]:
@@ -150,6 +170,14 @@ def _begins_like_a_log(path: Path) -> bool:
     return head[:1] in (b"{", b"[") or parser_for(sample) is not None
 
 
+def _is_folder(path: Path) -> bool:
+    """Whether it is a folder; what we may not even look at is none."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def _stays_in(path: Path, root: Path) -> bool:
     try:
         return path.resolve(strict=True).is_relative_to(root.resolve())
@@ -169,14 +197,14 @@ def _unreadable(path: Path, error: OSError | ValueError) -> Unreadable:
     if isinstance(error, PermissionError):
         reason = "no permission to read it"
     elif isinstance(error, FileNotFoundError):
-        reason = "it is gone, or its link leads nowhere"
+        reason = "no such file" if not path.is_symlink() else "its link leads nowhere"
     else:
         reason = getattr(error, "strerror", None) or str(error)
     return Unreadable(str(path), reason, _is_among_agents(path))
 
 
 def _is_among_agents(path: Path) -> bool:
-    where = f"/{path.as_posix()}"
+    where = Path(os.path.abspath(path)).as_posix()
     return any(f"/{place.folder}/" in where for parser in PARSERS for place in parser.homes)
 
 
@@ -186,23 +214,42 @@ def read_sessions(path: Path, limits: Source = Source()) -> list[Session]:  # no
     Raises Unreadable when the file cannot be read, or is no log that we know.
     """
     try:
-        mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):  # opening a pipe would wait for its writer
-            raise Unreadable(str(path), "it is a folder" if stat.S_ISDIR(mode) else "not a regular file")
-        with path.open("rb", buffering=_BUFFER) as file:
+        with open(path, "rb", buffering=_BUFFER, opener=_without_waiting) as file:
             status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise Unreadable(str(path), "not a regular file")
             is_database = file.read(len(_SQLITE)) == _SQLITE
             file.seek(0)
             source = limits._replace(
-                name=path.name.removesuffix(".jsonl").removesuffix(".json"),
-                modified=datetime.fromtimestamp(status.st_mtime, UTC),
-                parent=path.parent.parent.name if path.parent.name == "subagents" else None,
+                name=_as_text(path.name.removesuffix(".jsonl").removesuffix(".json")),
+                modified=_moment(status.st_mtime),
+                parent=_as_text(path.parent.parent.name) if path.parent.name == "subagents" else None,
             )
             if is_database:
                 return _read_database(path, source)
-            return _read(_lines(file), source, str(path), path)
+            # Up to where it went when it was opened: a log may grow faster than it is read.
+            return _read(_lines(file, status.st_size), source, str(path), path)
+    except IsADirectoryError:
+        raise Unreadable(str(path), "it is a folder; name a log in it") from None
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe that nobody writes to would be waited for otherwise."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _moment(seconds: float) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _as_text(name: str) -> str:
+    """A file's name, which may be any bytes, as text that can be written everywhere."""
+    return name.encode("utf-8", "replace").decode()
 
 
 def read_body(path: Path, body: Body) -> str:
@@ -302,14 +349,14 @@ def _rows(database: sqlite3.Connection, queries: Iterable[Query]) -> Iterator[Re
             yield Record(msgspec.json.encode(dict(zip(names, values, strict=True))), None, query.name)
 
 
-def _lines(stream: BinaryIO) -> Iterator[Record]:
-    """The lines that hold anything, as UTF-8, each with its offset in the stream."""
+def _lines(stream: BinaryIO, end: float = math.inf) -> Iterator[Record]:
+    """The lines that hold anything and begin before `end`, as UTF-8, each with its offset in the stream."""
     offset = 0
     line = stream.readline(_MAX_LINE)
     if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         # What PowerShell's `>` writes. The bytes of a record are then not those of the file: no offsets.
         text = io.TextIOWrapper(_Rest(line, stream), encoding="utf-16", errors="replace")  # type: ignore[type-var]
-        for decoded in text:
+        while decoded := text.readline(_MAX_LINE // 4):
             if not decoded.isspace():
                 yield Record(decoded.encode("utf-8", "replace"), None)
         return
@@ -319,7 +366,7 @@ def _lines(stream: BinaryIO) -> Iterator[Record]:
         if not line.isspace():
             yield Record(line, offset)
         offset += len(line)
-        line = stream.readline(_MAX_LINE)
+        line = stream.readline(_MAX_LINE) if offset < end else b""
 
 
 class _Rest(io.RawIOBase):
@@ -349,16 +396,15 @@ def _recognise(lines: Iterator[Record]) -> tuple[Parser | None, Sample, list[Rec
         size += len(record.data)
         try:
             value = msgspec.json.decode(record.data)
-        except BAD_CONTENT as error:
-            if len(taken) == 1 and "truncated" in str(error):  # a JSON value goes on in the next line
-                sample, taken = _document(record, lines)
-                return parser_for(sample), sample, taken
+        except BAD_CONTENT:
+            if len(taken) == 1 and record.data.lstrip(_BLANKS)[:1] in (b"{", b"["):
+                begun = _from_bad_line(record, lines)
+                if begun is not None:
+                    return begun
         else:
             values.append(value)
-            one = Sample((value,))
-            for parser in PARSERS:
-                if parser.one_line_tells and parser.sniff(one):
-                    return parser, one, taken
+            if (parser := _told_by_line(value)) is not None:
+                return parser, Sample((value,)), taken
         if len(taken) == _SAMPLE_LINES or size > _SAMPLE_BYTES:
             break
     text = b"".join(record.data for record in taken)[:_TEXT_BYTES].decode("utf-8", "replace") if taken else ""
@@ -366,34 +412,52 @@ def _recognise(lines: Iterator[Record]) -> tuple[Parser | None, Sample, list[Rec
     return parser_for(sample), sample, taken
 
 
-def _document(first: Record, lines: Iterator[Record]) -> tuple[Sample, list[Record]]:
-    """A source that is one JSON value over many lines; as lines again when it is not."""
+def _told_by_line(value: object) -> Parser | None:
+    one = Sample((value,))
+    return next((parser for parser in PARSERS if parser.one_line_tells and parser.sniff(one)), None)
+
+
+def _from_bad_line(first: Record, lines: Iterator[Record]) -> tuple[Parser | None, Sample, list[Record]] | None:
+    """As `_recognise`, for a source whose first line is no JSON by itself: a damaged line, or a value of many lines.
+
+    None when it cannot tell; nothing of `lines` was taken then.
+    """
+    found = salvage(first, Losses())
+    if found and isinstance(found[0], dict) and (parser := _told_by_line(found[0])) is not None:
+        return parser, Sample((found[0],)), [first]
     taken = [first]
     size = len(first.data)
     for record in lines:
         taken.append(record)
         size += len(record.data)
         if size > _MAX_DOCUMENT:
-            return Sample(()), taken
+            break
+        if len(taken) <= _SAMPLE_LINES:
+            # A log of lines, of which the first is cut: an item of a list over lines would not be whole.
+            try:
+                value = msgspec.json.decode(record.data)
+            except BAD_CONTENT:
+                continue
+            if isinstance(value, dict) and (parser := _told_by_line(value)) is not None:
+                return parser, Sample((value,)), taken
     whole = b"".join(record.data for record in taken)
     last = taken[-1]
     # Blank lines were left out: with any of them, offsets in the whole are not those of the file.
     exact = first.offset is not None and last.offset is not None
     exact = exact and last.offset + len(last.data) - first.offset == len(whole)  # type: ignore[operator]
+    document = [Record(whole, first.offset if exact else None)]
     try:
-        sample = Sample((msgspec.json.decode(whole),), is_document=True)
-        return sample, [Record(whole, first.offset if exact else None)]
+        found = [msgspec.json.decode(whole)]
     except BAD_CONTENT:
-        found = salvage(Record(whole), Losses())
-        if len(found) == 1:  # halves of characters, bytes that are not UTF-8
-            return Sample((found[0],), is_document=True), [Record(whole, first.offset if exact else None)]
-        values = []
-        for record in taken[:_SAMPLE_LINES]:
-            try:
-                values.append(msgspec.json.decode(record.data))
-            except BAD_CONTENT:
-                continue
-        return Sample(tuple(values)), taken
+        # Halves of characters, bytes that are not UTF-8, a list that was cut.
+        found = salvage(document[0], Losses())
+    as_document = Sample(tuple(found), is_document=True)
+    if len(found) == 1 and (parser := parser_for(as_document)) is not None:
+        return parser, as_document, document
+    values = tuple(value for record in taken[:_SAMPLE_LINES] for value in salvage(record, Losses()))
+    as_lines = Sample(values, text=whole[:_TEXT_BYTES].decode("utf-8", "replace"))
+    parser = parser_for(as_lines)
+    return parser, as_document if parser is None and len(found) == 1 else as_lines, taken
 
 
 def _what_it_is(sample: Sample) -> str:

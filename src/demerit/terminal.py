@@ -59,6 +59,7 @@ _STYLES = {
 _Result = TypeVar("_Result")
 
 _PIPE_COLUMNS = 100
+_MOST_COLUMNS = 10_000
 # Longer lines are harder to read, and a card has nothing to fill them with.
 _WIDEST_CARD = 110
 _LEAST = 32
@@ -106,7 +107,8 @@ _PLAIN = _Glyphs(
 def console_for(stream: IO[str], environ: Mapping[str, str]) -> Console:
     """A console on `stream`: as wide as COLUMNS says, or the terminal is; 100 columns into a pipe or a file."""
     columns = environ.get("COLUMNS", "")
-    width = int(columns) if columns.isascii() and columns.isdecimal() and int(columns[:5]) > 0 else None
+    said = min(int(columns[:9]), _MOST_COLUMNS) if columns.isascii() and columns[:9].isdecimal() else 0
+    width = said or None
     if width is None and not stream.isatty():
         width = _PIPE_COLUMNS
     return _Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
@@ -221,7 +223,8 @@ class Cards:
         shared = shared_reason(line)
         points = f"{-line.points:>3}  "
         inner = self._indent + " " * len(points)
-        heading = [Text(clean(line.label), "bold"), *([Text(shared, "dim")] if shared else [])]
+        most = f" (at most {line.points})" if line.is_capped else ""
+        heading = [Text(clean(line.label) + most, "bold"), *([Text(shared, "dim")] if shared else [])]
         lines = [Text(inner).append_text(part) for part in self._flow(heading, self._width - len(inner))]
         lines[0] = Text(self._indent).append(points, "bold red").append_text(lines[0][len(inner) :])
         groups = alike(line, shared)

@@ -186,7 +186,7 @@ def test_a_chat_completion_is_one_message_with_its_usage() -> None:
     assert message.at == AT.replace(second=5)
     # The total is 526 + 27 + 72: this server counts reasoning beside the output.
     assert message.usage == Usage(14, 512, 0, 0, 99, 72, "chatcmpl-8f1c22aa90b1")
-    assert judged(session) == [("weather", "pending", "no result in the log")]
+    assert judged(session) == [("weather", "unknown", "one response alone holds no results")]
     assert losses_of(session) == {"unused_choice": 1}
 
 
@@ -196,7 +196,7 @@ def test_an_anthropic_response_is_one_message_with_its_usage() -> None:
     assert message.usage == Usage(6, 14000, 100, 800, 41, None, "msg_01InventedForTests")
     assert message.usage.context_tokens == 14906
     assert [(call.name, call.status, call.file_paths) for call in message.calls] == [
-        ("Edit", CallStatus.PENDING, ("cart.py",))
+        ("Edit", CallStatus.UNKNOWN, ("cart.py",))
     ]
 
 

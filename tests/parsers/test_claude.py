@@ -391,10 +391,9 @@ def test_a_command_run_again_under_another_description_has_the_same_input() -> N
     assert first != third
 
 
-def test_polls_of_a_running_command_equal_each_other_in_nothing() -> None:
-    session = read(assistant(call("a", "BashOutput", bash_id="1"), call("b", "BashOutput", bash_id="1")))
-    first, second = session.messages[0].calls
-    assert first.input_hash != second.input_hash
+def test_a_look_at_a_running_command_is_a_poll() -> None:
+    session = read(assistant(call("a", "BashOutput", bash_id="1"), call("b", command="ls")))
+    assert [made.is_poll for made in session.messages[0].calls] == [True, False]
 
 
 def test_an_output_that_was_logged_before_the_answer_was_whole_is_a_lower_bound() -> None:
@@ -473,6 +472,24 @@ def test_large_bodies_stay_in_the_log_and_can_be_found_there() -> None:
     assert got.input is not None
     assert got.input.offset is not None
     assert json.loads(whole[got.input.offset : got.input.offset + got.input.bytes]) == {"command": "cat big"}
+
+
+def test_bodies_that_are_alike_have_places_of_their_own() -> None:
+    lines = records([assistant(call("a", command="ls"), call("b", command="ls"))])
+    first, second = claude.parse(lines, Source("log"))[0].messages[0].calls
+    assert first.input is not None
+    assert second.input is not None
+    assert first.input.offset is not None
+    assert second.input.offset is not None
+    assert first.input.offset < second.input.offset
+    assert first.input.digest == second.input.digest
+
+
+@pytest.mark.parametrize("count", [-5, 10**20, True, 1.5])
+def test_a_count_that_none_can_be_is_no_count(count: Any) -> None:
+    used = read(assistant("x", used={"input_tokens": 3, "output_tokens": count})).messages[0].usage
+    assert used is not None
+    assert (used.input_tokens, used.output_tokens) == (3, 0)
 
 
 def test_the_order_of_keys_makes_no_other_input() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from demerit.parsers.evidence import (
+    by_claude_error,
     by_exit_code,
     category_of,
     is_poll,
@@ -58,6 +61,16 @@ def test_paths() -> None:
     assert paths_in({"path": 7}) == ()
     assert paths_in(["x"]) == ()
     assert paths_in(None) == ()
+
+
+def test_an_error_text_of_nothing_but_its_tag_is_a_failure() -> None:
+    assert by_claude_error("<tool_use_error>").status == "failed"
+    assert by_claude_error("").status == "failed"
+
+
+@given(st.text(max_size=30), st.sampled_from(["", "<tool_use_error>", "Exit code 1", "Exit code 1\n"]))
+def test_any_error_text_has_a_status(text: str, start: str) -> None:
+    assert by_claude_error(start + text, "make").evidence
 
 
 def test_a_patch_names_every_file_that_it_touches() -> None:

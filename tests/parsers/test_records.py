@@ -65,6 +65,7 @@ def decode(data: bytes) -> tuple[list[Shape], dict[str, int]]:
         pytest.param(b'{"text":"a"}{"text":"b"}', [Shape("a"), Shape("b")], {"fused_line": 1}, id="two on a line"),
         pytest.param(b'{"text":"a"} \n {"te', [Shape("a")], {"malformed_tail": 1}, id="one and a half"),
         pytest.param(b'{"text":', [], {"malformed_line": 1}, id="half"),
+        pytest.param(b'[{"text":"a"},{"te', [], {"malformed_tail": 1, "not_an_object": 1}, id="a list that was cut"),
         pytest.param(b"", [], {"empty_record": 1}, id="nothing"),
         pytest.param(b"null", [], {"not_an_object": 1}, id="null"),
         pytest.param(b'\xef\xbb\xbf{"text":"a"}', [Shape("a")], {}, id="a byte order mark"),

@@ -41,6 +41,8 @@ from demerit.parsers.shell import answering_program, describe, program, split_co
         ("find . -name x | xargs grep -l foo", ""),
         ("find . -print0 | xargs -0 -n 1 grep -l foo", ""),
         ("sudo -n grep foo x", ""),
+        ("bash -lc 'rg foo src'", ""),
+        ('/bin/zsh -c "cd x && rg \\"foo\\" src"', ""),
         ("cd src && grep foo x", ""),
         ("export A=1; cd x && A=2 /usr/bin/grep foo x", ""),
         ("cat log | grep ERROR", ""),
@@ -123,6 +125,11 @@ def test_codes_that_have_a_meaning_of_their_own() -> None:
     ("line", "said"),
     [
         ("cd x && npm test -- --run", "npm test"),
+        ("git rev-parse HEAD && git checkout -b x", "git rev-parse && git checkout"),
+        ("if true; then make; fi", "make"),
+        ("pytest || exit 1", "pytest"),
+        ("pytest | tail -5", "tail"),
+        ("bash -lc 'cd x && make all'", "make all"),
         ("git push origin main", "git push"),
         ("/usr/bin/python3 -m pytest", "python3"),
         ("npm --version", "npm"),
@@ -132,6 +139,21 @@ def test_codes_that_have_a_meaning_of_their_own() -> None:
 )
 def test_a_line_is_described_by_its_last_command(line: str, said: str) -> None:
     assert describe(line) == said
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git config " + "--a " * 4000 + "!",
+        "git " + "-c -x0 " * 2500 + "commit",
+        "git " + "-a " * 6000 + "x",
+        "ssh " + "a " * 9000,
+    ],
+    ids=["options that look like two things", "options with values", "options without end", "words without end"],
+)
+def test_a_line_that_was_made_to_hurt_has_its_answer_at_once(line: str) -> None:
+    """Each took longer than anybody waits when a pattern could read it in more than one way (benchmarks/hostile.py)."""
+    assert answering_program(line, 1, "") in (None, "git")
 
 
 @given(st.text(max_size=60), st.integers(-5, 300), st.text(max_size=20))

@@ -24,6 +24,7 @@ def tool(
     id: str | None = None,
     files: Sequence[str] = (),
     exit_code: int | None = None,
+    is_poll: bool = False,
 ) -> ToolCall:
     """A call without its place, which `session` gives it. Equal `input` means equal input."""
     return ToolCall(
@@ -37,6 +38,7 @@ def tool(
         input_hash=input,
         file_paths=tuple(files),
         exit_code=exit_code,
+        is_poll=is_poll,
     )
 
 

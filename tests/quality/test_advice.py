@@ -41,14 +41,20 @@ CODE = human("fix the rounding in src/cart.py please")
         ),
         pytest.param(
             "tool_always_fails",
-            calls(*[tool(status="failed", input=str(n)) for n in range(3)]),
-            calls(*[tool(status="failed", input=str(n)) for n in range(3)], tool(input="ok")),
+            calls(*[tool("WebFetch", "failed", input=str(n)) for n in range(3)]),
+            calls(*[tool("WebFetch", "failed", input=str(n)) for n in range(3)], tool("WebFetch", input="ok")),
             id="three runs and none that worked",
         ),
         pytest.param(
             "tool_always_fails",
-            calls(*[tool(status="failed", input=str(n)) for n in range(3)], tool(status="declined", input="x")),
-            calls(*[tool(status="failed", input=str(n)) for n in range(2)], tool(status="declined", input="x")),
+            calls(*[tool("WebFetch", "failed", input=str(n)) for n in range(3)]),
+            calls(*[tool("Bash", "failed", input=str(n)) for n in range(3)]),
+            id="in a shell it is the commands that fail",
+        ),
+        pytest.param(
+            "tool_always_fails",
+            calls(*[tool("X", "failed", input=str(n)) for n in range(3)], tool("X", "declined", input="x")),
+            calls(*[tool("X", "failed", input=str(n)) for n in range(2)], tool("X", "declined", input="x")),
             id="a declined call is no run",
         ),
         pytest.param(
@@ -101,9 +107,9 @@ def test_a_rule_fires_at_its_threshold(rule: str, fires: Report, stays: Report) 
 
 
 def test_an_advice_points_to_its_calls_and_names_what_it_is_about() -> None:
-    got = calls(*[tool("Bash", "failed", input=str(n)) for n in range(3)])
+    got = calls(*[tool("WebFetch", "failed", input=str(n)) for n in range(3)])
     (advice,) = got.advice
-    assert advice.text.startswith("Bash failed in all of its 3 calls")
+    assert advice.text.startswith("WebFetch failed in all of its 3 calls")
     assert [ref.call for ref in advice.calls] == [0, 1, 2]
 
 

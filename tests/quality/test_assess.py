@@ -62,7 +62,7 @@ def test_every_lost_point_names_the_calls_that_cost_it() -> None:
     )
     failures, churn = got.breakdown
     assert failures.calls == (CallRef(2, 1, "Bash", None, "failed", "by hand"),)
-    assert churn.calls == (CallRef(2, 0, "Edit", "a.go", "change 2 to this file", "by hand"),)
+    assert churn.calls == (CallRef(2, 0, "Edit", "a.go", "change 2 to this file", ""),)
 
 
 @pytest.mark.parametrize(
@@ -160,6 +160,42 @@ def test_streaks(statuses: list[str], streak: int, trailing: int) -> None:
     got = report(human(), agent("", *calls), agent("Done."))
     assert got.signals.longest_failure_streak == streak
     assert got.facts.trailing_failures == trailing
+
+
+def test_waiting_is_no_retry_and_ends_no_run() -> None:
+    poll = tool("write_stdin", input="w", is_poll=True)
+    failing = tool("Bash", "failed", input="make")
+    got = report(human(), agent("", failing, poll, poll, failing, poll, failing, poll), agent("Done."))
+    signals = got.signals
+    assert (signals.tool_calls, signals.tool_failures, signals.tool_retries) == (7, 3, 2)
+    assert (signals.longest_failure_streak, got.facts.trailing_failures) == (3, 3)
+
+
+def test_a_session_of_polls_alone_has_measured_zeros() -> None:
+    got = report(human(), agent("", tool("BashOutput", is_poll=True)), agent("Done."))
+    assert (got.signals.tool_retries, got.signals.edit_churn) == (0, 0)
+
+
+def test_a_poll_that_fails_is_a_failure_like_any_other() -> None:
+    poll = tool("write_stdin", "failed", input="w", is_poll=True)
+    assert report(human(), agent("", poll), agent("Done.")).signals.tool_failures == 1
+
+
+def test_a_few_known_statuses_among_many_unknown_are_no_measure() -> None:
+    calls = [tool(status="unknown", input=str(n)) for n in range(5)] + [tool(status="failed", input="x")]
+    got = report(human(), agent("", *calls), agent("Done."))
+    assert got.signals.tool_failures is None
+    assert got.tools["Bash"].failures is None
+    assert "tool_failures" in got.basis
+
+
+def test_requests_outside_of_messages_are_the_context_where_there_are_no_others() -> None:
+    alone = report(human(), loose_usage=(request(5_000), request(9_000)), models=("m",))
+    assert alone.context is not None
+    assert (alone.context.peak_tokens, alone.models) == (9_000, ("m",))
+    beside = report(human(), agent("a", usage=request(10)), loose_usage=(request(9_000),))
+    assert beside.context is not None
+    assert beside.context.peak_tokens == 10
 
 
 def test_text_after_failures_does_not_end_their_run() -> None:

@@ -12,6 +12,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -48,6 +49,7 @@ from demerit.parsers.records import (
     salvage,
     text_body,
     utf8_length,
+    without_surrogates,
 )
 
 # --- whose it is ------------------------------------------------------------------------------------------
@@ -244,7 +246,9 @@ _ATTACHED = frozenset(
 
 _COMMANDS = ("<command-name>", "<command-message>")
 _THOUGHT = re.compile(r"\s*<(think|thinking|reasoning|REASONING_SCRATCHPAD)>")
+_SEARCHED = 200
 _PENDING = Judgement(CallStatus.PENDING, "no result in the log")
+_NO_RESULTS = Judgement(CallStatus.UNKNOWN, "one response alone holds no results")
 _NO_STATUS = Judgement(CallStatus.UNKNOWN, "no status in the log")
 
 
@@ -326,7 +330,7 @@ def _arguments(raw: msgspec.Raw) -> tuple[Any, bool]:
     except BAD_CONTENT:
         try:
             # Takes what msgspec does not: halves of surrogate pairs, numbers of any size.
-            value = json.loads(bytes(raw) if text is None else text, parse_int=float)
+            value = without_surrogates(json.loads(bytes(raw) if text is None else text, parse_int=float))
         except (ValueError, RecursionError):
             return text, False
     return value, isinstance(value, dict)
@@ -664,7 +668,8 @@ class _Builder:
             self.early[identity] = record, judge, raw
             return
         queue = self.latest if identity is None else self.waiting.get(identity, (None, _NO_CALLS))[1]
-        fits = (open_ for open_ in queue if not open_.answered)
+        # Results come in the order of their calls, or nearly: looking further would take a time of n * n.
+        fits = (open_ for open_ in islice(queue, _SEARCHED) if not open_.answered)
         if identity is None and name:
             fits = (open_ for open_ in fits if open_.call.name == name)
         made = next(fits, None)
@@ -682,7 +687,10 @@ class _Builder:
         def judge(made: _Open) -> Judgement:
             code = entry.exit_code if entry.exit_code is not None else entry.exitCode
             if code is None:
-                return _by_fields(entry)
+                verdict = _by_fields(entry)
+                if verdict is _NO_STATUS and str(entry.tool_call_id).startswith("toolu_"):
+                    return _by_claude_text(json_head(bytes(entry.content), 2048), made.command)
+                return verdict
             return by_exit_code(made.command, code, json_head(bytes(entry.content), 2048), "exit_code")
 
         self.response = None
@@ -760,7 +768,8 @@ class _Builder:
         elif verdict is None and answer.answered:
             absent = Judgement(CallStatus.OK, "no is_error, where other results carry it")
             verdict = absent if self.has_flags else _NO_STATUS
-        status, evidence, exit_code = verdict or _PENDING
+        is_lone = len(self.turns) == 1  # a model's answer without the conversation around it
+        status, evidence, exit_code = verdict or (_NO_RESULTS if is_lone else _PENDING)
         return msgspec.structs.replace(
             made.call,
             message_ordinal=ordinal,
@@ -790,6 +799,12 @@ def _by_fields(entry: _Entry, *good: str) -> Judgement:
     if word in ("error", "failed", "failure"):
         return Judgement(CallStatus.FAILED, f"status {word}")
     return _by_flag("error", False) if error == b"false" else _NO_STATUS
+
+
+def _by_claude_text(text: str, command: str | None) -> Judgement:
+    """For a log of Claude Code's that was made into a list without its flags: by the texts that only it writes."""
+    is_fixed = text.startswith(("<tool_use_error>", "The user doesn't want to ")) or re.match(r"Exit code [1-9]", text)
+    return by_claude_error(text, command) if is_fixed else _NO_STATUS
 
 
 def _by_block(block: _Block, command: str | None) -> Judgement | None:
@@ -884,6 +899,16 @@ def parse(records: Iterable[Record], source: Source) -> list[Session]:
     if len(found) == 1:
         return [found[0].session(source.name)]
     return [builder.session(f"{source.name}#{builder.line}") for builder in found]
+
+
+def parse_body(body: Mapping[str, object], source: Source) -> list[Session]:
+    """The session that a request body or a response in memory is. It is only read."""
+    data = _encoded(body)
+    if data is None:
+        builder = _Builder(source, Losses())
+        builder.losses.add("not_an_object")
+        return [builder.session(source.name)]
+    return parse([Record(data, None)], source)
 
 
 def parse_messages(messages: Iterable[object], source: Source) -> Session:

@@ -62,6 +62,7 @@ from demerit.parsers.records import (
     kept_text,
     parse_time,
     raw_body,
+    token_count,
     utf8_length,
 )
 
@@ -189,7 +190,6 @@ _CHILD_FAILED = re.compile(
     re.DOTALL,
 )
 _COMMAND = re.compile(r"<command-name>\s*/?([^<\s]*)")
-_COMMAND_ARGS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 # Commands of the program itself: what follows them is a setting, not a request to the model.
 _CONTROL = frozenset(
     (
@@ -205,51 +205,47 @@ _CONTROL = frozenset(
 # --- reading ----------------------------------------------------------------------------------------------
 
 
-class _Call:
+# Neither refers back to what holds it, so the garbage collector need not look at them (gc=False).
+
+
+class _Call(msgspec.Struct, gc=False):
     """A call while its result is still to come."""
 
-    __slots__ = ("at", "body", "call_id", "command", "hash", "name", "original", "paths", "result", "verdict")
+    name: str
+    call_id: str | None
+    at: datetime | None
+    original: _Call | None = None
+    """The first call with this id, which has the result of all its copies; None when it is this one."""
+    body: Body | None = None
+    hash: str | None = None
+    is_poll: bool = False
+    paths: tuple[str, ...] = ()
+    command: str | None = None
+    verdict: Judgement | None = None
+    result: Body | None = None
 
-    def __init__(self, name: str, call_id: str | None, at: datetime | None) -> None:
-        self.name = name
-        self.call_id = call_id
-        self.at = at
-        self.original = self  # the first call with this id, which has the result of all its copies
-        self.body: Body | None = None
-        self.hash: str | None = None
-        self.paths: tuple[str, ...] = ()
-        self.command: str | None = None
-        self.verdict: Judgement | None = None
-        self.result: Body | None = None
 
-
-class _Draft:
+class _Draft(msgspec.Struct, gc=False):
     """A message while more of its lines may follow."""
 
-    __slots__ = (
-        "at", "author", "calls", "has_image", "id", "input_bytes", "model", "notice", "output_tokens", "request_id",
-        "role", "sidechain", "signature_bytes", "stop", "texts", "thinking", "thinking_text_bytes", "usage",
-    )  # fmt: skip
-
-    def __init__(self, role: Role, author: Author, at: datetime | None, sidechain: bool) -> None:
-        self.role: Role = role
-        self.author: Author = author
-        self.at = at
-        self.sidechain = sidechain
-        self.texts: list[str] = []
-        self.has_image = False
-        self.calls: tuple[_Call, ...] = ()
-        self.thinking: tuple[Body, ...] = ()
-        self.signature_bytes = 0
-        self.thinking_text_bytes = 0
-        self.model: str | None = None
-        self.usage: _Usage | None = None
-        self.output_tokens = 0
-        self.id: str | None = None
-        self.request_id: str | None = None
-        self.input_bytes = 0  # of its calls
-        self.stop: str | None = None
-        self.notice: Notice | None = None
+    role: Role
+    author: Author
+    at: datetime | None
+    sidechain: bool
+    texts: list[str] = []
+    has_image: bool = False
+    calls: list[_Call] = []
+    thinking: list[Body] = []
+    signature_bytes: int = 0
+    thinking_text_bytes: int = 0
+    input_bytes: int = 0  # of its calls
+    model: str | None = None
+    usage: _Usage | None = None
+    output_tokens: int = 0
+    id: str | None = None
+    request_id: str | None = None
+    stop: str | None = None
+    notice: Notice | None = None
 
 
 class _Reader:
@@ -261,7 +257,8 @@ class _Reader:
         self.drafts: list[_Draft] = []
         self.events: list[Event] = []
         self.seen: set[int] = set()  # hashes of uuids: resumed and forked files repeat lines
-        self.open: dict[tuple[bool, str], _Draft] = {}  # responses that may go on, by lane and message id
+        # Responses that may go on, by message id: the session's own, and those of sub-agents.
+        self.open: dict[bool, dict[str, _Draft]] = {False: {}, True: {}}
         self.calls: dict[str, _Call] = {}
         self.ran: set[str] = set()  # calls with progress lines: they were running when they ended
         self.queue: list[tuple[str, datetime | None]] = []
@@ -279,39 +276,39 @@ class _Reader:
         self.version: str | None = None
         self.titles: dict[str, str] = {}
         self.terminal = False
+        self.body_at = 0  # where in the record the last body stands: the next one stands behind it
 
     def read_all(self, records: Iterable[Record]) -> None:
-        quick = _LINES.quick
+        """Read every line. One loop, with what it needs at hand: it runs a hundred thousand times a second."""
+        quick, handlers, seen = _LINES.quick, self.HANDLERS, self.seen
+        lines: Iterable[_Line]
         for record in records:
+            self.body_at = 0
             try:
-                line = quick(record.data)
+                lines = (quick(record.data),)
             except BAD_CONTENT:
-                for line in _LINES.salvaged(record, self.losses):
-                    self.read(line, record)
-            else:
-                self.read(line, record)
-
-    def read(self, line: _Line, record: Record) -> None:
-        at = parse_time(line.timestamp, self.losses, record.offset)
-        if at is not None:
-            if self.ended is None or at > self.ended:
-                self.ended = at
-            if self.started is None or at < self.started:
-                self.started = at
-        if line.session_id is not None and line.session_id != self.session_id:
-            self.session_id = line.session_id
-            self.session_ids.setdefault(line.session_id)
-        handler = self.HANDLERS.get(line.type or "")
-        if handler is None:
-            if line.type not in _IGNORED:
-                self.losses.add("unknown_type" if line.type else "no_type", record.offset)
-            return
-        if line.uuid is not None:
-            identity = hash(line.uuid)  # a third of the memory that the texts would take
-            if identity in self.seen:
-                return
-            self.seen.add(identity)
-        handler(self, line, at, record)
+                lines = _LINES.salvaged(record, self.losses)
+            for line in lines:
+                at = parse_time(line.timestamp, self.losses, record.offset)
+                if at is not None:
+                    if self.ended is None or at > self.ended:
+                        self.ended = at
+                    if self.started is None or at < self.started:
+                        self.started = at
+                if line.session_id is not None and line.session_id != self.session_id:
+                    self.session_id = line.session_id
+                    self.session_ids.setdefault(line.session_id)
+                handler = handlers.get(line.type or "")
+                if handler is None:
+                    if line.type not in _IGNORED:
+                        self.losses.add("unknown_type" if line.type else "no_type", record.offset)
+                    continue
+                if line.uuid is not None:
+                    identity = hash(line.uuid)  # a third of the memory that the texts would take
+                    if identity in seen:
+                        continue
+                    seen.add(identity)
+                handler(self, line, at, record)
 
     def place(self, line: _Line) -> bool:
         """Note where and by what a line was written; whether it belongs to a sub-agent's conversation."""
@@ -334,8 +331,7 @@ class _Reader:
             self.losses.add("no_message", record.offset)
             return
         sidechain = self.place(line)
-        key = (sidechain, message.id or "")
-        draft = self.open.get(key) if message.id else None
+        draft = self.open[sidechain].get(message.id) if message.id else None
         self.terminal = False
         if draft is None:
             synthetic = message.model == "<synthetic>" or bool(line.is_api_error_message)
@@ -344,7 +340,7 @@ class _Reader:
             self.drafts.append(draft)
             draft.id = message.id
             if message.id:
-                self.open[key] = draft
+                self.open[sidechain][message.id] = draft
             if line.is_api_error_message:
                 draft.notice = "api_error"
                 self.event("api_error", at, _plain_text(message.content)[:200])
@@ -365,7 +361,8 @@ class _Reader:
     def response_block(self, block: _Block, draft: _Draft, at: datetime | None, record: Record) -> None:
         kind = block.type
         if kind == "text":
-            if block.text and block.text not in draft.texts:
+            # A block that an earlier line of the response had; only the last few can be that.
+            if block.text and block.text not in draft.texts[-8:]:
                 draft.texts.append(block.text)
         elif kind == "tool_use" or kind == "server_tool_use":
             self.call(block, draft, at, record, answered=kind == "server_tool_use")
@@ -385,9 +382,15 @@ class _Reader:
         except BAD_CONTENT:
             self.losses.add("wrong_type", record.offset)
             return
-        body = raw_body(raw, record, self.source)
+        body = self.body(raw, record)
         if body is not None:
-            draft.thinking += (body,)
+            draft.thinking.append(body)
+
+    def body(self, raw: msgspec.Raw, record: Record) -> Body | None:
+        body = raw_body(raw, record, self.source, self.body_at)
+        if body is not None and body.offset is not None and record.offset is not None:
+            self.body_at = body.offset - record.offset + body.bytes
+        return body
 
     def call(self, block: _Block, draft: _Draft, at: datetime | None, record: Record, answered: bool) -> None:
         call = _Call(block.name or "", block.id, at)
@@ -395,21 +398,24 @@ class _Reader:
             self.losses.add("call_without_name", record.offset)
         if block.input is not NOTHING:
             draft.input_bytes += memoryview(block.input).nbytes
-            call.body = raw_body(block.input, record, self.source)
+            call.body = self.body(block.input, record)
             try:
                 arguments = msgspec.json.decode(block.input)
             except BAD_CONTENT:
                 self.losses.add("malformed_input", record.offset)
             else:
-                call.hash = input_hash(_compared(call, arguments))
+                call.hash = input_hash(_compared(call.name, arguments))
+                call.is_poll = is_poll(call.name, arguments)
                 call.paths = paths_in(arguments)
                 command = arguments.get("command") if isinstance(arguments, dict) else None
                 call.command = command if isinstance(command, str) else None
-        draft.calls += (call,)
+        draft.calls.append(call)
         if answered:  # the API's own tool: its result is a part of the same response
             call.verdict = Judgement(CallStatus.OK, "answered by the API in the same response")
         if block.id:
-            call.original = self.calls.setdefault(block.id, call)
+            first = self.calls.setdefault(block.id, call)
+            if first is not call:
+                call.original = first
 
     # what comes in `user` lines
 
@@ -455,7 +461,7 @@ class _Reader:
         self.drafts.append(draft)
         if role == "user":
             self.terminal = False
-            self.open = {key: value for key, value in self.open.items() if key[0] != sidechain}
+            self.open[sidechain] = {}
 
     def written_by(self, line: _Line, text: str) -> tuple[Role, Author, str, Notice | None]:
         """Role, author, the text without its wrappers, and the notice it is, of a text in a `user` line."""
@@ -474,8 +480,8 @@ class _Reader:
         if command is not None:
             if command[1] in ("exit", "quit"):
                 self.terminal = True
-            arguments = _COMMAND_ARGS.search(kept)
-            request = arguments[1].strip() if arguments and command[1] not in _CONTROL else ""
+            arguments = kept.partition("<command-args>")[2].partition("</command-args>")[0].strip()
+            request = arguments if command[1] not in _CONTROL else ""
             if not request:
                 return "context", "harness", text, None
             kept = request
@@ -498,7 +504,7 @@ class _Reader:
             self.losses.add("orphan_result", record.offset)
         elif call.verdict is None:  # of two results, as a replay has them, the first stands
             call.verdict = self.judge(call, block, line, alone)
-            call.result = raw_body(block.content, record, self.source)
+            call.result = self.body(block.content, record)
 
     def judge(self, call: _Call, block: _Block, line: _Line, alone: bool) -> Judgement:
         detail = line.tool_use_result if alone and isinstance(line.tool_use_result, _Result) else _NO_DETAIL
@@ -642,7 +648,7 @@ class _Reader:
                 text_digest=kept.digest,
                 has_image=draft.has_image,
                 calls=tuple(_finish(call, ordinal, index) for index, call in enumerate(draft.calls)),
-                thinking=draft.thinking,
+                thinking=tuple(draft.thinking),
                 thinking_bytes=draft.signature_bytes or draft.thinking_text_bytes,
                 thinking_kind=kind,  # type: ignore[arg-type]
                 model=draft.model,
@@ -664,18 +670,17 @@ _NO_FLAG = Judgement(CallStatus.OK, "no error flag")
 _PENDING = Judgement(CallStatus.PENDING, "no result in the log")
 
 
-def _compared(call: _Call, arguments: Any) -> Any:
+def _compared(name: str, arguments: Any) -> Any:
     """The part of an input that makes two calls the same call."""
-    if is_poll(call.name, arguments):
-        return [call.call_id, arguments]
-    if call.name == "Bash" and isinstance(arguments, dict):
+    if name == "Bash" and isinstance(arguments, dict):
         # What the command is called for the reader changes from one run of it to the next.
         return {name: value for name, value in arguments.items() if name != "description"}
     return arguments
 
 
 def _finish(call: _Call, ordinal: int, index: int) -> ToolCall:
-    verdict = call.original.verdict or _PENDING
+    original = call.original or call
+    verdict = original.verdict or _PENDING
     return ToolCall(
         message_ordinal=ordinal,
         index=index,
@@ -688,8 +693,9 @@ def _finish(call: _Call, ordinal: int, index: int) -> ToolCall:
         input_hash=call.hash,
         file_paths=call.paths,
         exit_code=verdict.exit_code,
-        result=call.original.result,
+        result=original.result,
         at=call.at,
+        is_poll=call.is_poll,
     )
 
 
@@ -707,15 +713,15 @@ def _usage(draft: _Draft, text_bytes: int) -> Usage | None:
     """The usage of one request; None for the zeros of a line that no model wrote."""
     usage = draft.usage or _Usage()
     created = usage.cache_creation or _CacheCreation()
-    hour = max(created.ephemeral_1h_input_tokens or 0, 0)
-    written = max(usage.cache_creation_input_tokens or 0, 0)
-    output = max(usage.output_tokens or 0, 0)
+    hour = token_count(created.ephemeral_1h_input_tokens)
+    written = token_count(usage.cache_creation_input_tokens)
+    output = token_count(usage.output_tokens)
     seen = text_bytes + draft.input_bytes + draft.thinking_text_bytes
     found = Usage(
-        input_tokens=max(usage.input_tokens or 0, 0),
-        cache_read_tokens=max(usage.cache_read_input_tokens or 0, 0),
+        input_tokens=token_count(usage.input_tokens),
+        cache_read_tokens=token_count(usage.cache_read_input_tokens),
         # Without the split by lifetime, all of it has the default lifetime, five minutes.
-        cache_write_5m_tokens=max(created.ephemeral_5m_input_tokens or 0, written - hour, 0),
+        cache_write_5m_tokens=max(token_count(created.ephemeral_5m_input_tokens), written - hour, 0),
         cache_write_1h_tokens=hour,
         output_tokens=output,
         # Versions around 2.1 often logged the count that stood when the answer began, and no other.

@@ -270,14 +270,15 @@ def _tool_name(payload: _Payload) -> str:
 
 
 def _usage(counts: _Counts, key: str) -> Usage:
-    cached = max(0, counts.cached_input_tokens or 0)
-    written = max(0, counts.cache_write_input_tokens or 0)
+    cached = records.token_count(counts.cached_input_tokens)
+    written = records.token_count(counts.cache_write_input_tokens)
+    reasoning = counts.reasoning_output_tokens
     return Usage(
-        input_tokens=max(0, (counts.input_tokens or 0) - cached - written),
+        input_tokens=max(0, records.token_count(counts.input_tokens) - cached - written),
         cache_read_tokens=cached,
         cache_write_5m_tokens=written,
-        output_tokens=max(0, counts.output_tokens or 0),
-        reasoning_tokens=counts.reasoning_output_tokens,
+        output_tokens=records.token_count(counts.output_tokens),
+        reasoning_tokens=None if reasoning is None else records.token_count(reasoning),
         key=key,
     )
 
@@ -331,6 +332,7 @@ class _Call:
     fate: _Fate = field(default_factory=_Fate)
     polls: str = ""
     """The running process (`session ID n`, `cell ID n`) that this call writes to or waits for."""
+    is_poll: bool = False
     breaks: bool = False
     """The model sent ^C: to the process that this call polls, or that this call started."""
 
@@ -342,8 +344,9 @@ class _Call:
     def by_exit(self, code: int, output: str, told_by: str) -> Judgement:
         if code == 130 and self.breaks:
             return Judgement(CallStatus.OK, f"{told_by} 130 after ^C", code)
-        command = None if output.startswith(_SANDBOX) else self.command
-        return evidence.by_exit_code(command, code, output, told_by)
+        if code and output.startswith(_SANDBOX):  # the command never ran
+            return Judgement(CallStatus.FAILED, f"{told_by} {code} of the sandbox: {output[:60].splitlines()[0]}", code)
+        return evidence.by_exit_code(self.command, code, output, told_by)
 
     def frozen(self, ordinal: int, index: int) -> ToolCall:
         status, reason, code = self.fate.judgement
@@ -797,7 +800,8 @@ class _Builder:
         call = _Call(name, call_id, self.at, evidence.category_of(name), _command(value))
         if value is not None:
             call.input = records.raw_body(raw, self.record, self.source)
-            call.input_hash = records.input_hash([call_id, value] if evidence.is_poll(name, value) else value)
+            call.input_hash = records.input_hash(value)
+            call.is_poll = evidence.is_poll(name, value)
         patch = _patch(value, call.command) if name != "exec" else None  # events tell what its script did
         call.paths = evidence.patch_paths(patch) if patch is not None else evidence.paths_in(value)
         if patch is not None and call.paths:
@@ -1067,6 +1071,7 @@ class _Builder:
             terminal=self.is_terminal,
             events=tuple(replace(event, message_ordinal=place.get(id(last))) for event, last in self.events),
             loose_usage=tuple(self.loose),
+            models=(self.model,) if self.model else (),
             losses=self.losses.result(),
         )
 

@@ -59,7 +59,7 @@ for _category, _names in {
 
 def category_of(name: str) -> Category:
     """What kind of work the tool of this name does, over all agents; `mcp` for a server's tool."""
-    known = _CATEGORIES.get(name.lower())
+    known = _CATEGORIES.get(name) or _CATEGORIES.get(name.lower())
     if known is not None:
         return known
     return "mcp" if name.startswith("mcp__") else "other"
@@ -71,7 +71,7 @@ _POLLS = frozenset("bashoutput taskoutput agentoutputtool wait wait_agent read_b
 def is_poll(name: str, arguments: Any) -> bool:
     """Whether a call only waits for, or looks at, something that is still running.
 
-    It does nothing of its own: parsers put its id into its input hash, so that a row of polls is no row of retries.
+    Such a call ends no run of failures, and is no retry (docs/decisions/004).
     """
     if name == "write_stdin":
         return not (isinstance(arguments, dict) and arguments.get("chars"))
@@ -95,12 +95,12 @@ def paths_in(arguments: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found)) if len(found) > 1 else tuple(found)
 
 
-_PATCH_HEADER = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
+_PATCH_HEADER = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): ([^\n]+)", re.MULTILINE)
 
 
 def patch_paths(patch: str) -> tuple[str, ...]:
     """The files that an `apply_patch` text touches, each once, renames under both names."""
-    return tuple(dict.fromkeys(_PATCH_HEADER.findall(patch)))
+    return tuple(dict.fromkeys(path for name in _PATCH_HEADER.findall(patch) if (path := name.strip())))
 
 
 # --- Claude Code's fixed texts, which stand in its logs and in message lists that its SDK writes --------------
@@ -133,7 +133,7 @@ _EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d{1,5})\b")
 
 
 def _first_line(text: str) -> str:
-    return text[:80].splitlines()[0].removesuffix("</tool_use_error>")
+    return next(iter(text[:80].splitlines()), "").removesuffix("</tool_use_error>")
 
 
 def by_claude_error(text: str, command: str | None = None, began: bool = False) -> Judgement:

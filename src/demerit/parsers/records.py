@@ -214,12 +214,14 @@ def salvage(record: Record, losses: Losses) -> list[Any]:
     try:
         while at < len(text):
             value, at = _STDLIB.raw_decode(text, at)
-            values.append(_without_surrogates(value))
+            values.append(without_surrogates(value))
             if values[-1] != value:
                 losses.add("lone_surrogate", record.offset)
             while at < len(text) and text[at] in _BLANK:
                 at += 1
     except BAD_CONTENT:
+        if not values and text[0] == "[":
+            values = _items_before_cut(text)
         losses.add("malformed_tail" if values else "malformed_line", record.offset)
     if values and "\ufffd" in text and b"\xef\xbf\xbd" not in record.data:
         losses.add("invalid_utf8", record.offset)
@@ -228,14 +230,28 @@ def salvage(record: Record, losses: Losses) -> list[Any]:
     return values
 
 
-def _without_surrogates(value: Any) -> Any:
-    """`value` with each half of a surrogate pair that stands alone (JSON allows it) as U+FFFD."""
+def _items_before_cut(text: str) -> list[Any]:
+    """The list that a text begins, as far as its items are whole; nothing when not one of them is."""
+    items: list[Any] = []
+    at = 1
+    try:
+        while True:
+            while text[at] in _BLANK or text[at] == ",":
+                at += 1
+            item, at = _STDLIB.raw_decode(text, at)
+            items.append(without_surrogates(item))
+    except (*BAD_CONTENT, IndexError):
+        return [items] if items else []
+
+
+def without_surrogates(value: Any) -> Any:
+    """`value` with each half of a surrogate pair that stands alone (JSON allows it) as a question mark."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+        return {without_surrogates(key): without_surrogates(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_without_surrogates(item) for item in value]
+        return [without_surrogates(item) for item in value]
     return value
 
 
@@ -324,6 +340,14 @@ def utf8_length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
+_MOST_TOKENS = 2**53
+
+
+def token_count(value: int | None) -> int:
+    """A logged count of tokens; 0 for what none can be: nothing, less than none, more than fits a float."""
+    return value if value is not None and 0 <= value <= _MOST_TOKENS else 0
+
+
 class Kept(NamedTuple):
     """What a message keeps of its text: see `Message.text`, `text_bytes` and `text_digest`."""
 
@@ -350,15 +374,16 @@ def text_body(text: str, source: Source, offset: int | None = None) -> Body | No
     return Body(text[: source.head_chars], len(data), digest(data), offset)
 
 
-def raw_body(raw: msgspec.Raw, record: Record, source: Source) -> Body | None:
+def raw_body(raw: msgspec.Raw, record: Record, source: Source, after: int = 0) -> Body | None:
     """A body left in its record: `bytes`, `digest` and `offset` are those of the JSON value there.
 
-    None when the field holds nothing, or no bodies are kept.
+    after: it stands behind this place in the record, as far as that is known. None when the field holds nothing,
+    or no bodies are kept.
     """
     if not source.bodies or not is_given(raw):
         return None
     data = bytes(raw)
-    at = record.data.find(data) if record.offset is not None else -1
+    at = record.data.find(data, after) if record.offset is not None else -1
     offset = record.offset + at if record.offset is not None and at >= 0 else None
     return Body(json_head(data, source.head_chars), len(data), digest(data), offset)
 

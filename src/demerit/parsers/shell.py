@@ -11,13 +11,21 @@ _ANSWER_WITH_1 = frozenset(
         "lsof getent"
     ).split()
 )
-_GIT_ANSWERS = re.compile(
-    r"git\s+(?:-\S+\s+(?:\S+\s+)?)*?(?:grep\b|diff\b.*--(?:exit-code|quiet|check)\b|diff-index\b.*--quiet\b"
-    r"|merge-base\b.*--is-ancestor\b|show-ref\b|ls-files\b.*--error-unmatch\b|check-ignore\b"
-    r"|config\s+(?:--?\S+\s+)*(?:get\s+)?[\w.-]+\s*(?:\d?>\S+\s*)?$|config\b.*(?:--get|\bget\b)|rev-parse\b.*--verify\b)"
-)
+# Git's commands that answer with 1, each with the options of which one has to be there (none: it always answers).
+_GIT_ANSWERS: dict[str, tuple[str, ...]] = {
+    "grep": (),
+    "check-ignore": (),
+    "show-ref": (),
+    "diff": ("--exit-code", "--quiet", "--check"),
+    "diff-index": ("--quiet", "--exit-code"),
+    "merge-base": ("--is-ancestor",),
+    "ls-files": ("--error-unmatch",),
+    "rev-parse": ("--verify",),
+}
+_GIT_OPTIONS_WITH_VALUE = ("-c", "-C", "--git-dir", "--work-tree", "--namespace")
+_REDIRECT = re.compile(r"\d?>{1,2}(&\d)?")
 # `gh auth status` and `ssh -T git@host` report with exit 1 that one is not signed in, or that there is no shell.
-_OTHER_ANSWERS = re.compile(r"gh\s+auth\s+status\b|ssh\s+(?:\S+\s+)*?-T\b|command\s+-[vV]\b")
+_OTHER_ANSWERS = re.compile(r"gh\s+auth\s+status\b|ssh\s+(?:\S++\s++){0,20}?-T\b|command\s+-[vV]\b")
 # systemctl answers "not active" and "unknown" with codes of their own.
 _SYSTEMCTL_ASKS = re.compile(r"systemctl\s+(?:--\S+\s+)*is-\w+\b")
 # Programs that do not fail without a word: one of these beside a command is not what gave the code.
@@ -79,6 +87,16 @@ def split_commands(line: str) -> list[tuple[str, str]]:
     return [(text, operator) for text, operator in parts if text]
 
 
+_KEYWORDS = frozenset("fi done esac exit return } ) else do in".split())
+_INNER = re.compile(r"\s*(?:\S*/)?(?:ba|z|da)?sh\s+-[a-z]*c\s+(?:'([^']*)'|\"((?:[^\"\\]|\\.)*)\")\s*\Z", re.DOTALL)
+
+
+def _inner(line: str) -> str:
+    """The line that `bash -lc "..."` runs; any other line itself."""
+    found = _INNER.match(line) if "sh" in line[:40] else None
+    return line if found is None else found[1] or (found[2] or "").replace('\\"', '"')
+
+
 def unwrapped(simple: str) -> str:
     """A simple command without what only sets the stage: assignments, `sudo`, `timeout 5`, `env A=1`, `xargs -n 1`."""
     words = simple.strip("(){} ").split()
@@ -104,24 +122,50 @@ def program(simple: str) -> str:
 
 
 def describe(line: str) -> str:
-    """The program of a line's last command, with its verb where it has one: `pytest`, `git push`, `npm test`."""
-    commands = split_commands(line[:_MOST_CHARS])
-    words = unwrapped(commands[-1][0]).split() if commands else []
-    name = words[0].rsplit("/", 1)[-1] if words else ""
-    if name in _WITH_VERBS and len(words) > 1 and re.fullmatch(r"[a-z][a-z:-]{1,20}", words[1]):
-        return f"{name} {words[1]}"
-    return name[:40]
+    """The programs that may have given a line's exit code, with their verbs: `pytest`, `git push && npm test`.
+
+    At most three; empty when there is none to name.
+    """
+    found: list[str] = []
+    commands = split_commands(_inner(line[:_MOST_CHARS]))
+    for at in range(len(commands) - 1, -1, -1):
+        text, after = commands[at]
+        if at < len(commands) - 1 and found and after not in ("&&", "|"):
+            break
+        words = unwrapped(text).split()
+        name = words[0].rsplit("/", 1)[-1] if words else ""
+        if (found and after == "|") or name in _QUIET or name in _KEYWORDS or not name:
+            continue
+        has_verb = name in _WITH_VERBS and len(words) > 1 and re.fullmatch(r"[a-z][a-z:-]{1,20}", words[1])
+        found.insert(0, f"{name} {words[1]}" if has_verb else name[:40])
+    return " && ".join(found[-3:])
+
+
+def _git_answers(words: list[str]) -> bool:
+    """Whether exit 1 of a git command is an answer. words: those after `git`."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in _GIT_OPTIONS_WITH_VALUE else 1
+    verb, rest = (words[at], words[at + 1 :]) if at < len(words) else ("", [])
+    if verb == "config":  # one name and no value asks
+        names = [word for word in rest if not word.startswith("-") and not _REDIRECT.match(word)]
+        return any(word.startswith("--get") or word == "get" for word in rest) or len(names) == 1
+    needed = _GIT_ANSWERS.get(verb)
+    return needed is not None and (not needed or not set(needed).isdisjoint(rest))
 
 
 def _answers(simple: str, exit_code: int) -> bool:
     bare = unwrapped(simple)
     if _SYSTEMCTL_ASKS.match(bare):
         return exit_code in (1, 3, 4)
-    if re.match(r"(?:\S+\s+)*?xargs\b", simple) and exit_code == 123:  # xargs' word for: one of them gave 1 to 125
+    if exit_code == 123 and "xargs" in simple.split():  # xargs' word for: one of them gave 1 to 125
         exit_code = 1
     if exit_code != 1:
         return False
-    return program(bare) in _ANSWER_WITH_1 or bool(_GIT_ANSWERS.match(bare) or _OTHER_ANSWERS.match(bare))
+    name = program(bare)
+    if name == "git":
+        return _git_answers(bare.split()[1:])
+    return name in _ANSWER_WITH_1 or bool(_OTHER_ANSWERS.match(bare))
 
 
 def answering_program(line: str, exit_code: int, output: str) -> str | None:
@@ -134,7 +178,7 @@ def answering_program(line: str, exit_code: int, output: str) -> str | None:
     if not 0 < exit_code < 124 or len(line) > _MOST_CHARS or _COMPLAINS.search(output):
         return None
     found: str | None = None
-    commands = split_commands(line)
+    commands = split_commands(_inner(line))
     for at in range(len(commands) - 1, -1, -1):
         text, after = commands[at]
         if at < len(commands) - 1:

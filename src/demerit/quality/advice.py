@@ -26,9 +26,10 @@ _INVALID, _DECLINED = CallStatus.INVALID, CallStatus.DECLINED
 class _Tool:
     """What happened to one tool's calls."""
 
-    __slots__ = ("declined", "failed", "invalid", "ran")
+    __slots__ = ("declined", "failed", "invalid", "is_shell", "ran")
 
-    def __init__(self) -> None:
+    def __init__(self, is_shell: bool = False) -> None:
+        self.is_shell = is_shell
         self.ran = 0
         self.failed = Evidence()
         self.declined = Evidence()
@@ -50,7 +51,7 @@ class AdviceFolder:
     def add(self, call: ToolCall, model: str | None) -> None:
         tool = self.tools.get(call.name)
         if tool is None:
-            tool = self.tools[call.name] = _Tool()
+            tool = self.tools[call.name] = _Tool(call.category == "shell")
         self.by_model[model or "", call.name] += 1
         status = call.status
         if status is _OK or status is _BENIGN:
@@ -113,8 +114,10 @@ def same_call_fails_again(facts: AdviceFolder) -> Advice | None:
 
 
 def tool_always_fails(facts: AdviceFolder) -> Advice | None:
-    """A tool ran three times or more and never once worked."""
-    useless = {name: tool for name, tool in facts.tools.items() if tool.ran == tool.failed.count >= 3}
+    """A tool ran three times or more and never once worked. Not a shell: there it is the commands that fail."""
+    useless = {
+        name: tool for name, tool in facts.tools.items() if tool.ran == tool.failed.count >= 3 and not tool.is_shell
+    }
     if not useless:
         return None
     name, tool = max(useless.items(), key=lambda item: item[1].ran)

@@ -11,7 +11,7 @@ import msgspec
 from demerit.model import CallStatus, Event, Message, Session, ToolCall, Usage
 from demerit.quality.advice import AdviceFolder
 from demerit.quality.archetype import ArchetypeFacts, classify_archetype
-from demerit.quality.context import ContextHealthFolder
+from demerit.quality.context import ContextHealth, ContextHealthFolder
 from demerit.quality.outcome import Facts, Outcome, Verdict, classify
 from demerit.quality.prompts import PromptFacts, classify_prompt
 from demerit.quality.report import (
@@ -79,9 +79,11 @@ class _Calls:
         if status == "failed" or status == "invalid":
             self.failures.add(call, status)
             self.failed_by_tool[call.name] += 1
-            self.run.add(call, "one of the longest run of failed calls")
+            self.run.add(call, "part of the longest run of failed calls")
             if self.run.count > self.longest.count:
                 self.longest = self.run
+        elif call.is_poll:
+            return  # waiting is no work: what came before it is still what came last
         elif self.run.count:
             self.run = Evidence()
         same = (call.name, call.input_hash)
@@ -100,9 +102,9 @@ class _Calls:
 
     @property
     def statuses_are_logged(self) -> bool:
-        """Whether any call tells how it went; without calls there is nothing that could not be told."""
+        """Whether the log tells how calls went: of at least half of those with a result. Without any, it does."""
         silent = self.statuses["unknown"]
-        return silent == 0 or self.total - silent - self.statuses["pending"] > 0
+        return silent * 2 <= self.total - self.statuses["pending"]
 
 
 class _Ending:
@@ -232,7 +234,8 @@ def _first_line(text: str) -> str:
     lines = [line.strip() for line in text.lstrip()[:2000].splitlines()]
     lines = [line for line in lines if line]
     line = lines[1].lstrip("# ") if len(lines) > 1 and lines[0].endswith(":") else lines[0]
-    return (line or lines[0])[:_TITLE_CHARS]
+    line = line or lines[0]
+    return line if len(line) <= _TITLE_CHARS else f"{line[: _TITLE_CHARS - 1]}…"
 
 
 class _Prompts:
@@ -304,8 +307,12 @@ class Assessor:
 
     def result(self, session: Session, path: str | None = None) -> Report:
         """The report, with all that is not in the messages (times, names, losses) taken from `session`."""
+        # Where no message has a usage, the requests outside of messages are the conversation's own.
+        own = not self._requests.count
         for request in session.loose_usage:
-            self._requests.add(request, own=False)
+            self._requests.add(request, own)
+        for model in session.models:
+            self._models.setdefault(model)
         calls = self._calls
         judged = calls.statuses_are_logged
         idle = is_idle(session, self._now)
@@ -349,12 +356,14 @@ class Assessor:
             failures_per_100_calls=round(failures * 100 / calls.total, 1)
             if failures is not None and calls.total
             else None,
-            basis=tuple(self._unmeasured(signals, session, usage)),
+            basis=tuple(self._unmeasured(signals, session, usage, health)),
             advice=self._advice.result(hygiene, health),
             facts=facts,
             signals=signals,
             breakdown=tuple(
-                BreakdownLine(line.label, line.points, tuple(self._behind(line.kind, verdict, facts, ending)))
+                BreakdownLine(
+                    line.label, line.points, tuple(self._behind(line.kind, verdict, facts, ending)), line.is_capped
+                )
                 for line in penalties(signals)
             ),
             hygiene=hygiene,
@@ -368,7 +377,10 @@ class Assessor:
             cwd=session.cwd,
             branch=session.branch,
             agent_version=session.agent_version,
-            tools={name: ToolTally(n, calls.failed_by_tool[name]) for name, n in calls.by_tool.most_common()},
+            tools={
+                name: ToolTally(n, calls.failed_by_tool[name] if judged else None)
+                for name, n in calls.by_tool.most_common()
+            },
             events=dict(events),
         )
 
@@ -391,7 +403,10 @@ class Assessor:
             return [reference(call, "the session ended before its result") for call in self._ending.open_calls]
         return [CallRef(facts.last_user_ord, None, None, None, self._ending.stopped_by(ending), "")]
 
-    def _unmeasured(self, signals: Signals, session: Session, usage: UsageTotals | None) -> Iterable[str]:
+    def _unmeasured(
+        self, signals: Signals, session: Session, usage: UsageTotals | None, health: ContextHealth | None
+    ) -> Iterable[str]:
+        """The facts that this session's log did not tell."""
         for name in ("tool_failures", "tool_retries", "edit_churn", "longest_failure_streak"):
             if getattr(signals, name) is None:
                 yield name
@@ -399,9 +414,10 @@ class Assessor:
             yield "duration"
         if usage is None:
             yield "usage"
-            yield "context"
         elif usage.output_is_partial:
             yield "output_tokens"
+        if health is None:
+            yield "context"
         if not self._models:
             yield "models"
         yield from (name for name in session.untold if name not in ("usage", "models"))

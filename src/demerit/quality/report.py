@@ -6,11 +6,13 @@ from datetime import datetime
 
 import msgspec
 
-from demerit.model import ToolCall
+from demerit.model import CallStatus, ToolCall
 from demerit.quality.archetype import Archetype
 from demerit.quality.outcome import Confidence, Facts, Outcome
 from demerit.quality.score import Signals
 from demerit.quality.thinking import Thinking
+
+_OK = CallStatus.OK
 
 
 class CallRef(msgspec.Struct, frozen=True):
@@ -25,7 +27,7 @@ class CallRef(msgspec.Struct, frozen=True):
     """The first file that the call names."""
     why: str
     evidence: str
-    """What decided the call's status; empty for a message."""
+    """What decided the call's status; empty for a message, and for a call that worked."""
     call_id: str | None = None
     """The log's own id of the call, to find it there."""
 
@@ -33,7 +35,9 @@ class CallRef(msgspec.Struct, frozen=True):
 def reference(call: ToolCall, why: str, file: str | None = None) -> CallRef:
     """A call as a reason. `file` is the file meant, where that is not the first one it names."""
     named = file or (call.file_paths[0] if call.file_paths else None)
-    return CallRef(call.message_ordinal, call.index, call.name, named, why, call.evidence, call.call_id)
+    # That a call worked is no evidence for what is held against it.
+    evidence = "" if call.status is _OK else call.evidence
+    return CallRef(call.message_ordinal, call.index, call.name, named, why, evidence, call.call_id)
 
 
 EVIDENCE_LIMIT = 200
@@ -61,6 +65,8 @@ class BreakdownLine(msgspec.Struct, frozen=True):
     label: str
     points: int
     calls: tuple[CallRef, ...]
+    is_capped: bool = False
+    """The calls would have cost more, but this kind of line costs no more than that."""
 
 
 class Advice(msgspec.Struct, frozen=True):
@@ -108,7 +114,8 @@ class ToolTally(msgspec.Struct, frozen=True):
     """One tool's calls in a session, after replay dedupe, and how many of them failed or were broken."""
 
     calls: int
-    failures: int
+    failures: int | None
+    """None when the log does not tell how calls went."""
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -74,6 +74,8 @@ class Penalty(NamedTuple):
     label: str
     points: int
     """What it subtracts, after its cap; always above 0."""
+    is_capped: bool = False
+    """Without its cap it would have been more."""
 
 
 class ScoreBreakdownItem(NamedTuple):
@@ -104,7 +106,7 @@ def penalties(signals: Signals) -> list[Penalty]:
     for kind, count, each, cap, one, many in counted:
         if count is not None and count > 0:
             label = f"{count} {one if count == 1 else many}"
-            lines.append(Penalty(kind, label, min(each * count, cap)))
+            lines.append(Penalty(kind, label, min(each * count, cap), each * count > cap))
 
     streak = signals.longest_failure_streak
     if streak is not None and streak >= _FAILURE_STREAK:

@@ -118,7 +118,7 @@ def summarize(reports: Iterable[Report], usage: UsageTotals | None) -> Summary:
             scores.append(report.score)
         for name, tally in report.tools.items():
             calls[name] += tally.calls
-            failures[name] += tally.failures
+            failures[name] += tally.failures or 0
         for line in penalties(report.signals):
             points[line.kind] += line.points
             hit[line.kind] += 1
