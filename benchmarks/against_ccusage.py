@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.data import DATA, folder_of_logs, originals
 from demerit.library import grade_file
-from demerit.quality.summary import RequestTotals
+from demerit.quality.usage import RequestTotals
 
 VERSION = "20.0.24"
 ROUNDS = 3

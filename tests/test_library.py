@@ -16,7 +16,8 @@ from tests.parsers.claude_lines import START, Line, assistant, call, result, usa
 import demerit
 from demerit.library import grade_file, grade_files
 from demerit.parsers.records import Source
-from demerit.quality.summary import RequestTotals, summarize
+from demerit.quality.summary import summarize
+from demerit.quality.usage import RequestTotals
 from demerit.sources import read_sessions
 
 NOW = START + timedelta(days=1)

@@ -33,8 +33,9 @@ from demerit.quality.report import (
     UsageTotals,
 )
 from demerit.quality.score import Signals, grade_for
-from demerit.quality.summary import RequestTotals, Summary, summarize
+from demerit.quality.summary import Summary, summarize
 from demerit.quality.thinking import Thinking
+from demerit.quality.usage import RequestTotals
 from demerit.render import (
     Failure,
     alike,

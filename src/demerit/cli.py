@@ -302,7 +302,7 @@ class Found:
     """What was read so far, and what could not be."""
 
     def __init__(self) -> None:
-        from demerit.quality.summary import RequestTotals
+        from demerit.quality.usage import RequestTotals
 
         self.reports: list[Report] = []
         self.requests = RequestTotals()

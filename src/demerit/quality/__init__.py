@@ -46,7 +46,7 @@ from demerit.quality.score import (
     score,
     score_breakdown,
 )
-from demerit.quality.summary import RequestTotals, Summary, summarize
+from demerit.quality.summary import Summary, summarize
 from demerit.quality.thinking import (
     THINKING_BYTES_PER_TOKEN,
     Thinking,
@@ -55,6 +55,7 @@ from demerit.quality.thinking import (
     estimate_tokens,
     thinking_band,
 )
+from demerit.quality.usage import RequestTotals
 
 __all__ = [
     "DEEP_MESSAGES",

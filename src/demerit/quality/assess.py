@@ -27,6 +27,7 @@ from demerit.quality.report import (
 )
 from demerit.quality.score import Signals, penalties, score
 from demerit.quality.thinking import ThinkingFolder, estimate_tokens
+from demerit.quality.usage import RequestTotals
 
 IDLE_AFTER = timedelta(minutes=30)
 """A session without activity for this long is not coming back. Source: the reference implementation."""
@@ -186,49 +187,6 @@ class _Ending:
         return "the agent worked on it and never answered" if self.worked else "nobody answered the user's last word"
 
 
-class _Requests:
-    """Adds up usage, each request once, and folds the sizes of the session's own context."""
-
-    def __init__(self) -> None:
-        self.seen: set[str] = set()
-        self.context = ContextHealthFolder()
-        self.input = self.read = self.written = self.written_1h = self.output = 0
-        self.reasoning: int | None = None
-        self.count = 0
-        self.partial = False
-
-    def add(self, usage: Usage | None, own: bool) -> None:
-        if usage is None or usage.key in self.seen or usage.is_empty:
-            return
-        if usage.key is not None:
-            self.seen.add(usage.key)
-        self.count += 1
-        self.input += usage.input_tokens
-        self.read += usage.cache_read_tokens
-        self.written += usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
-        self.written_1h += usage.cache_write_1h_tokens
-        self.output += usage.output_tokens
-        self.partial = self.partial or usage.output_is_partial
-        if usage.reasoning_tokens is not None:
-            self.reasoning = (self.reasoning or 0) + usage.reasoning_tokens
-        if own:
-            self.context.add(usage.context_tokens)
-
-    def totals(self) -> UsageTotals | None:
-        if not self.count:
-            return None
-        return UsageTotals(
-            input_tokens=self.input,
-            cache_read_tokens=self.read,
-            cache_write_tokens=self.written,
-            output_tokens=self.output,
-            reasoning_tokens=self.reasoning,
-            requests=self.count,
-            cache_write_1h_tokens=self.written_1h,
-            output_is_partial=self.partial,
-        )
-
-
 def _first_line(text: str) -> str:
     """The first line that says something: of "Implement the following plan:" and a heading, the heading."""
     lines = [line.strip() for line in text.lstrip()[:2000].splitlines()]
@@ -283,7 +241,8 @@ class Assessor:
         self._models: dict[str, None] = {}
         self._calls = _Calls()
         self._ending = _Ending()
-        self._requests = _Requests()
+        self._requests = RequestTotals()
+        self._context = ContextHealthFolder()
         self._prompts = _Prompts()
         self._thinking = ThinkingFolder()
         self._advice = AdviceFolder()
@@ -294,7 +253,7 @@ class Assessor:
         if message.model:
             self._models.setdefault(message.model)
         self._ending.add(message)
-        self._requests.add(message.usage, own=not message.sidechain)
+        self._request(message.usage, own=not message.sidechain)
         if message.role == "user" and message.author == "human" and message.text.strip():
             self._prompts.add(message.text)
         if message.role == "assistant" and message.author == "agent" and not message.sidechain:
@@ -305,12 +264,17 @@ class Assessor:
                 self._calls.add(call)
                 self._advice.add(call, message.model)
 
+    def _request(self, usage: Usage | None, own: bool) -> None:
+        """Count a request. own: of the session's own conversation, so that its size belongs to the context."""
+        if usage is not None and self._requests.add_one(usage) and own:
+            self._context.add(usage.context_tokens)
+
     def result(self, session: Session, path: str | None = None) -> Report:
         """The report, with all that is not in the messages (times, names, losses) taken from `session`."""
         # Where no message has a usage, the requests outside of messages are the conversation's own.
-        own = not self._requests.count
+        own = self._requests.result() is None
         for request in session.loose_usage:
-            self._requests.add(request, own)
+            self._request(request, own)
         for model in session.models:
             self._models.setdefault(model)
         calls = self._calls
@@ -330,8 +294,8 @@ class Assessor:
         started, ended = session.started, session.ended
         minutes = (ended - started).total_seconds() / 60 if started and ended else 0.0
         hygiene = self._prompts.hygiene()
-        health = self._requests.context.result()
-        usage = self._requests.totals()
+        health = self._context.result()
+        usage = self._requests.result()
         thinking = self._thinking.result()
         events: Counter[str] = Counter(event.kind for event in session.events)
         ending = self._ending.name(session.events)

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-from demerit.model import Usage
 from demerit.quality.archetype import Archetype
 from demerit.quality.outcome import Outcome
 from demerit.quality.report import Report, UsageTotals
@@ -51,41 +50,6 @@ class Summary(msgspec.Struct, frozen=True):
     """Each request once over all sessions, though resumed and copied logs repeat it."""
     losses: dict[str, int]
     agents: dict[str, int]
-
-
-class RequestTotals:
-    """Adds up usage over sessions, each request once: of several records of one, the one with most output."""
-
-    def __init__(self) -> None:
-        self._keyed: dict[str, Usage] = {}
-        self._loose: list[Usage] = []
-
-    def add(self, usages: Iterable[Usage]) -> None:
-        for usage in usages:
-            if usage.is_empty:
-                continue
-            if usage.key is None:
-                self._loose.append(usage)
-            else:
-                known = self._keyed.get(usage.key)
-                if known is None or usage.output_tokens > known.output_tokens:
-                    self._keyed[usage.key] = usage
-
-    def result(self) -> UsageTotals | None:
-        usages = [*self._keyed.values(), *self._loose]
-        if not usages:
-            return None
-        reasoning = [u.reasoning_tokens for u in usages if u.reasoning_tokens is not None]
-        return UsageTotals(
-            input_tokens=sum(u.input_tokens for u in usages),
-            cache_read_tokens=sum(u.cache_read_tokens for u in usages),
-            cache_write_tokens=sum(u.cache_write_5m_tokens + u.cache_write_1h_tokens for u in usages),
-            output_tokens=sum(u.output_tokens for u in usages),
-            reasoning_tokens=sum(reasoning) if reasoning else None,
-            requests=len(usages),
-            cache_write_1h_tokens=sum(u.cache_write_1h_tokens for u in usages),
-            output_is_partial=any(u.output_is_partial for u in usages),
-        )
 
 
 def summarize(reports: Iterable[Report], usage: UsageTotals | None) -> Summary:
