@@ -101,15 +101,22 @@ def _why_missing(path: Path) -> str:
 
 
 def agent_logs(home: Path, environ: Mapping[str, str], skipped: list[Unreadable]) -> Iterator[Path]:
-    """The logs in the own folders of the agents that we know, as far as this user has any."""
+    """The logs in the own folders of the agents that we know, as far as this user has any, each once."""
+    seen: set[Path] = set()
     for parser in PARSERS:
         for place in parser.homes:
             first, _, rest = place.folder.partition("/")
             moved = environ.get(place.env) if place.env else None
             folder = Path(moved or home / first, rest)
-            if _is_folder(folder):
-                suffix = place.pattern.rpartition("*")[2]
-                yield from (path for path in _walk(folder, skipped) if path.name.endswith(suffix))
+            if not _is_folder(folder):
+                continue
+            for path in _walk(folder, skipped):
+                # `**/` stands for no folder as well, which fnmatch does not know.
+                below = path.relative_to(folder).as_posix()
+                fits = fnmatch(below, place.pattern) or fnmatch(below, place.pattern.replace("**/", ""))
+                if fits and path not in seen:
+                    seen.add(path)
+                    yield path
 
 
 def missing_homes(environ: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -223,7 +230,7 @@ def read_sessions(path: Path, limits: Source = Source()) -> list[Session]:  # no
             source = limits._replace(
                 name=_as_text(path.name.removesuffix(".jsonl").removesuffix(".json")),
                 modified=_moment(status.st_mtime),
-                parent=_as_text(path.parent.parent.name) if path.parent.name == "subagents" else None,
+                parent=_parent(path),
             )
             if is_database:
                 return _read_database(path, source)
@@ -245,6 +252,13 @@ def _moment(seconds: float) -> datetime | None:
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def _parent(path: Path) -> str | None:
+    """The session that a sub-agent's log belongs to by its folder: `PARENT/subagents/x`, `chats/PARENT/x`."""
+    if path.parent.name == "subagents":
+        return _as_text(path.parent.parent.name)
+    return _as_text(path.parent.name) if path.parent.parent.name == "chats" else None
 
 
 def _as_text(name: str) -> str:

@@ -776,7 +776,10 @@ def _is_native(value: Any) -> bool:
     if kind == "queue-operation":
         return "operation" in value
     return kind == "file-history-snapshot" or (
-        kind in ("system", "attachment", "progress") and "uuid" in value and "isSidechain" in value
+        kind in ("system", "attachment", "progress")
+        and "uuid" in value
+        and "isSidechain" in value
+        and "systemPayload" not in value  # Qwen Code's
     )
 
 

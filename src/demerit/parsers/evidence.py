@@ -206,6 +206,9 @@ _WRAPPERS = (
     "ide_diagnostics",
     "new-diagnostics",
     "post-tool-use-hook",
+    "hook_context",
+    "qwen:user-prompt-submit-context",
+    "qwen:session-start-context",
 )
 
 
