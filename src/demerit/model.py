@@ -94,6 +94,8 @@ class Usage(msgspec.Struct, frozen=True):
     """Identity of the request over all files (resumed and copied logs repeat it); None when there is none."""
     output_is_partial: bool = False
     """The log has the output only as it stood before the answer was whole: `output_tokens` is a lower bound."""
+    is_sum: bool = False
+    """Of several requests, of which the log has only the sum: it says nothing of the size of any one."""
 
     @property
     def context_tokens(self) -> int:

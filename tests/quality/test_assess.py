@@ -659,3 +659,11 @@ def test_the_fold_equals_the_whole(made: Session) -> None:
         assessor.add(message, message.calls)
     header = msgspec.structs.replace(made, messages=())
     assert assessor.result(header) == assess(made, NOW)
+
+
+def test_a_sum_of_requests_is_tokens_and_neither_a_context_nor_a_request() -> None:
+    got = report(human(), agent("Done."), loose_usage=(Usage(50_000, output_tokens=7, is_sum=True),))
+    assert got.usage is not None
+    assert (got.usage.input_tokens, got.usage.output_tokens, got.usage.requests) == (50_000, 7, 0)
+    assert got.context is None
+    assert "context" in got.basis

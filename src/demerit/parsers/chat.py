@@ -80,6 +80,8 @@ def _is_list(value: Any) -> bool:
 def _is_body(value: Any) -> bool:
     if not isinstance(value, dict) or not _FOREIGN_BODY_KEYS.isdisjoint(value):
         return False
+    if str(value.get("id")).startswith("T-"):  # a thread of Amp's
+        return False
     choices = value.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
         return _is_message(choices[0].get("message"))

@@ -65,7 +65,12 @@ def category_of(name: str) -> Category:
     return "mcp" if name.startswith("mcp__") else "other"
 
 
-_POLLS = frozenset("bashoutput taskoutput agentoutputtool wait wait_agent read_background_output".split())
+_POLLS = frozenset(
+    (
+        "bashoutput taskoutput task_output agentoutputtool wait wait_agent read_background_output read_shell "
+        "list_background_processes await poll"
+    ).split()
+)
 
 
 def is_poll(name: str, arguments: Any) -> bool:

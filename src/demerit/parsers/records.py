@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import blake2b
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
+from types import UnionType
+from typing import Any, Generic, Literal, NamedTuple, TypeGuard, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -270,18 +271,22 @@ def lenient(value: dict[str, Any], shape: type[S], losses: Losses, offset: int |
     return shape(**fitting)
 
 
+def _is_struct(shape: Any) -> TypeGuard[type[msgspec.Struct]]:
+    return isinstance(shape, type) and issubclass(shape, msgspec.Struct)
+
+
 def _convert(got: Any, wanted: Any, losses: Losses, offset: int | None) -> Any:
-    options = get_args(wanted) or (wanted,)
+    options = get_args(wanted) if get_origin(wanted) in (Union, UnionType) else (wanted,)
     if msgspec.Raw in options:
         return msgspec.Raw(msgspec.json.encode(got))
     try:
         return msgspec.convert(got, wanted)
     except BAD_CONTENT:
         for option in options:
-            if isinstance(got, dict) and isinstance(option, type) and issubclass(option, msgspec.Struct):
+            if isinstance(got, dict) and _is_struct(option):
                 return lenient(got, option, losses, offset)
             inner = get_args(option)
-            if isinstance(got, list) and inner and issubclass(inner[0], msgspec.Struct):
+            if isinstance(got, list) and inner and _is_struct(inner[0]):
                 objects = [item for item in got if isinstance(item, dict)]
                 if len(objects) < len(got):
                     losses.add("wrong_type", offset, len(got) - len(objects))

@@ -266,7 +266,7 @@ class Assessor:
 
     def _request(self, usage: Usage | None, own: bool) -> None:
         """Count a request. own: of the session's own conversation, so that its size belongs to the context."""
-        if usage is not None and self._requests.add_one(usage) and own:
+        if usage is not None and self._requests.add_one(usage) and own and not usage.is_sum:
             self._context.add(usage.context_tokens)
 
     def result(self, session: Session, path: str | None = None) -> Report:

@@ -17,6 +17,7 @@ class RequestTotals:
         self._reasoning: int | None = None
         self._requests = 0
         self._partial = False
+        self._is_any = False
 
     def add(self, usages: Iterable[Usage]) -> None:
         """Count all of these."""
@@ -39,7 +40,8 @@ class RequestTotals:
         return known is None
 
     def _sum(self, usage: Usage, sign: int) -> None:
-        self._requests += sign
+        self._is_any = True
+        self._requests += 0 if usage.is_sum else sign
         self._input += sign * usage.input_tokens
         self._read += sign * usage.cache_read_tokens
         self._written += sign * (usage.cache_write_5m_tokens + usage.cache_write_1h_tokens)
@@ -50,8 +52,8 @@ class RequestTotals:
             self._reasoning = (self._reasoning or 0) + sign * usage.reasoning_tokens
 
     def result(self) -> UsageTotals | None:
-        """The sums so far; None when no request was logged."""
-        if not self._requests:
+        """The sums so far; None when nothing was logged. A sum of several requests adds nothing to `requests`."""
+        if not self._is_any:
             return None
         return UsageTotals(
             input_tokens=self._input,
