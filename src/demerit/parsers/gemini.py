@@ -555,6 +555,7 @@ def _run_usage(stats: _Stats, key: str) -> Usage:
         output_tokens=made + (thoughts or 0),
         reasoning_tokens=thoughts,
         key=key,
+        is_sum=True,
     )
 
 
