@@ -11,7 +11,6 @@ import glob
 import io
 import math
 import os
-import re
 import sqlite3
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -47,6 +46,7 @@ _OTHER_SUFFIXES = tuple({suffix for parser in PARSERS for suffix in parser.suffi
 _BUNDLES = [parser.bundle for parser in PARSERS if parser.bundle is not None]
 _TEXT_BYTES = 4096
 _SQLITE = b"SQLite format 3\0"
+_NO_PLACE = ("SQLITE_CANTOPEN", "SQLITE_READONLY_DIRECTORY")
 _SAMPLE_LINES = 50
 _SAMPLE_BYTES = 1 << 20
 _BUFFER = 1 << 20
@@ -110,7 +110,7 @@ def agent_logs(home: Path, environ: Mapping[str, str], skipped: list[Unreadable]
             folder = Path(moved or home / first, rest)
             if not _is_folder(folder):
                 continue
-            for path in _walk(folder, skipped):
+            for path in _walk(folder, skipped, deep="/" in place.pattern):
                 # `**/` stands for no folder as well, which fnmatch does not know.
                 below = path.relative_to(folder).as_posix()
                 fits = fnmatch(below, place.pattern) or fnmatch(below, place.pattern.replace("**/", ""))
@@ -127,13 +127,13 @@ def missing_homes(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(name, folder) for name, folder in named.items() if not _is_folder(Path(folder))]
 
 
-def _walk(root: Path, skipped: list[Unreadable]) -> Iterator[Path]:
+def _walk(root: Path, skipped: list[Unreadable], deep: bool = True) -> Iterator[Path]:
     def complain(error: OSError) -> None:
         skipped.append(_unreadable(Path(error.filename or root), error))
 
     # os.walk enters no linked folder, so a loop of links ends here.
     for folder, folders, names in os.walk(root, onerror=complain):
-        folders.sort()
+        folders[:] = sorted(folders) if deep else ()
         for name in sorted(names):
             path = Path(folder, name)
             if not name.endswith((*JSON_SUFFIXES, *_OTHER_SUFFIXES)) or _is_part(path, names):
@@ -151,7 +151,7 @@ def _is_part(path: Path, beside: Iterable[str]) -> bool:
             continue
         for pattern in bundle.parts:
             if "/" in pattern:
-                inner = re.sub(r"\{\w+\}", "*", pattern.replace("../", ""))
+                inner = pattern.replace("../", "").format(stem=Path(bundle.main).stem, part="*")
                 if path.match(inner):
                     return True
             elif any(
@@ -163,18 +163,17 @@ def _is_part(path: Path, beside: Iterable[str]) -> bool:
 
 
 def _begins_like_a_log(path: Path) -> bool:
-    """Whether a file that is no JSON begins like some agent's: a folder may hold thousands that do not."""
+    """Whether a file that is no JSON by its name is some agent's log: a folder may hold thousands that are not."""
     try:
         if not path.is_file():
             return False
-        with path.open("rb") as file:
-            head = file.read(_TEXT_BYTES)
+        with path.open("rb", buffering=_BUFFER) as file:
+            if file.read(len(_SQLITE)) == _SQLITE:
+                return any(parser.queries for parser in PARSERS)
+            file.seek(0)
+            return _recognise(_lines(file))[0] is not None
     except OSError:
         return False
-    if head.startswith(_SQLITE):
-        return any(parser.queries for parser in PARSERS)
-    sample = Sample(text=head.decode("utf-8", "replace"))
-    return head[:1] in (b"{", b"[") or parser_for(sample) is not None
 
 
 def _is_folder(path: Path) -> bool:
@@ -319,8 +318,11 @@ def _parts(bundle: Bundle, main: Path) -> Iterator[Record]:
             found += sorted(glob.glob(wanted, root_dir=main.parent))
         stems = [Path(name).stem for name in found]
         for name in found:
+            path = main.parent / name
             try:
-                data = (main.parent / name).read_bytes()
+                if not path.is_file():  # a pipe would be waited for
+                    continue
+                data = path.read_bytes()
             except OSError:
                 continue
             lines = data.splitlines(keepends=True) if name.endswith(".jsonl") else [data]
@@ -329,29 +331,57 @@ def _parts(bundle: Bundle, main: Path) -> Iterator[Record]:
 
 def _read_database(path: Path, source: Source) -> list[Session]:
     """All sessions in another tool's SQLite database, which is opened for reading only."""
+    known = _is_among_agents(path)
     try:
         with closing(_open_database(path)) as database:
-            rows = database.execute("select name from sqlite_master where type in ('table', 'view')")
-            tables = frozenset(str(name) for (name,) in rows)
+            tables = _tables(database)
             parser = parser_for(Sample(tables=tables))
             if parser is None or not parser.queries:
-                raise Unreadable(str(path), "an SQLite database, but no agent's that demerit knows")
+                raise Unreadable(str(path), "an SQLite database, but no agent's that demerit knows", known)
+            known = True
             queries = [query for query in parser.queries if query.table in tables]
-            return _told_by(parser, parser.parse(_rows(database, queries), source))
+            return _told_by(parser, parser.parse(_rows(database, queries), _as_written(path, source)))
     except sqlite3.Error as error:
-        raise Unreadable(str(path), f"SQLite says: {error}", known_agent=True) from None
+        # The log of a program that stopped, in a folder where SQLite may not write what it needs to read it.
+        hint = "; copy it with its -wal file to a folder of your own" if error.sqlite_errorname in _NO_PLACE else ""
+        raise Unreadable(str(path), f"SQLite says: {error}{hint}", known) from None
 
 
 def _open_database(path: Path) -> sqlite3.Connection:
+    """A connection that sees one state of the database, whoever writes to it, and leaves nothing beside it."""
     address = f"file:{quote(str(path.absolute()))}"
-    database = sqlite3.connect(f"{address}?mode=ro", uri=True)
-    try:
-        database.execute("select 1 from sqlite_master").fetchone()
-    except sqlite3.OperationalError:  # a log in a folder that we may not write to, with no one having it open
-        database.close()
+    log = _status(f"{path}-wal")
+    with path.open("rb") as file:
+        has_log = file.read(19)[18:] == b"\2"  # changes go to a log first, which is brought into the file later
+    if has_log and not (log and log.st_size) and _status(f"{path}-shm") is None:
+        # All is in the file, and nobody has it open. A usual connection would make both files and leave them there,
+        # or fail, in a folder that we may not write to.
         database = sqlite3.connect(f"{address}?immutable=1", uri=True)
+    else:
+        database = sqlite3.connect(f"{address}?mode=ro", uri=True)
     database.text_factory = lambda data: data.decode("utf-8", "replace")
+    database.execute("begin")
     return database
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except OSError:
+        return None
+
+
+def _as_written(path: Path, source: Source) -> Source:
+    """The source with the time of its last change, which may be in the log of the database and not yet in its file."""
+    log = _status(f"{path}-wal")
+    written = _moment(log.st_mtime) if log else None
+    is_newer = written is not None and (source.modified is None or written > source.modified)
+    return source._replace(modified=written) if is_newer else source
+
+
+def _tables(database: sqlite3.Connection) -> frozenset[str]:
+    rows = database.execute("select name from sqlite_master where type in ('table', 'view')")
+    return frozenset(str(name) for (name,) in rows)
 
 
 def _rows(database: sqlite3.Connection, queries: Iterable[Query]) -> Iterator[Record]:

@@ -7,10 +7,24 @@ the recipe.
 
 from __future__ import annotations
 
-from demerit.parsers import chat, claude, codex
+from demerit.parsers import amp, chat, claude, codex, copilot, cursor, droid, entire, gemini, kiro, pi, qwen
 from demerit.parsers.records import Parser, Sample
 
-PARSERS: tuple[Parser, ...] = (claude.PARSER, codex.PARSER, chat.PARSER)
+PARSERS: tuple[Parser, ...] = (
+    claude.PARSER,
+    codex.PARSER,
+    gemini.PARSER,
+    pi.PARSER,
+    copilot.PARSER,
+    qwen.PARSER,
+    amp.PARSER,
+    kiro.PARSER,
+    cursor.PARSER,
+    droid.PARSER,
+    entire.PARSER,
+    chat.PARSER,
+)
+"""In the order in which they are asked. No two claim one source, so the order only saves time."""
 
 
 def parser_for(sample: Sample) -> Parser | None:
