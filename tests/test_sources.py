@@ -289,7 +289,8 @@ def names(paths: list[Path], root: Path) -> list[str]:
 def test_folders_are_walked_in_order_and_files_taken_as_they_are(tmp_path: Path) -> None:
     log(tmp_path, "b/two.jsonl")
     log(tmp_path, "a/one.jsonl")
-    log(tmp_path, "a/notes.txt")
+    log(tmp_path, "a/notes.txt", "user: no log\n")
+    log(tmp_path, "a/log.dat")
     other = log(tmp_path, "odd.name")
     found = list(find_logs([str(tmp_path / "a"), str(tmp_path / "b"), str(other)], []))
     assert names(found, tmp_path) == ["a/one.jsonl", "b/two.jsonl", "odd.name"]

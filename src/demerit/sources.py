@@ -105,9 +105,9 @@ def agent_logs(home: Path, environ: Mapping[str, str], skipped: list[Unreadable]
     seen: set[Path] = set()
     for parser in PARSERS:
         for place in parser.homes:
-            first, _, rest = place.folder.partition("/")
+            replaced = place.replaces or place.folder.partition("/")[0]
             moved = environ.get(place.env) if place.env else None
-            folder = Path(moved or home / first, rest)
+            folder = Path(moved or home / replaced, place.folder.removeprefix(replaced).lstrip("/"))
             if not _is_folder(folder):
                 continue
             for path in _walk(folder, skipped, deep="/" in place.pattern):
@@ -169,11 +169,19 @@ def _begins_like_a_log(path: Path) -> bool:
             return False
         with path.open("rb", buffering=_BUFFER) as file:
             if file.read(len(_SQLITE)) == _SQLITE:
-                return any(parser.queries for parser in PARSERS)
+                return _is_an_agents_database(path)
             file.seek(0)
             return _recognise(_lines(file))[0] is not None
     except OSError:
         return False
+
+
+def _is_an_agents_database(path: Path) -> bool:
+    try:
+        with closing(_open_database(path)) as database:
+            return parser_for(Sample(tables=_tables(database))) is not None
+    except sqlite3.Error:
+        return True  # whosever it is, it is broken: what reads it says how
 
 
 def _is_folder(path: Path) -> bool:
@@ -343,7 +351,8 @@ def _read_database(path: Path, source: Source) -> list[Session]:
             return _told_by(parser, parser.parse(_rows(database, queries), _as_written(path, source)))
     except sqlite3.Error as error:
         # The log of a program that stopped, in a folder where SQLite may not write what it needs to read it.
-        hint = "; copy it with its -wal file to a folder of your own" if error.sqlite_errorname in _NO_PLACE else ""
+        is_shut = getattr(error, "sqlite_errorname", "") in _NO_PLACE
+        hint = "; copy it with its -wal file to a folder of your own" if is_shut else ""
         raise Unreadable(str(path), f"SQLite says: {error}{hint}", known) from None
 
 

@@ -7,13 +7,30 @@ the recipe.
 
 from __future__ import annotations
 
-from demerit.parsers import amp, chat, claude, codex, copilot, cursor, droid, entire, gemini, kiro, pi, qwen
+from demerit.parsers import (
+    amp,
+    chat,
+    claude,
+    codex,
+    copilot,
+    cursor,
+    droid,
+    entire,
+    gemini,
+    goose,
+    kiro,
+    opencode,
+    pi,
+    qwen,
+)
 from demerit.parsers.records import Parser, Sample
 
 PARSERS: tuple[Parser, ...] = (
     claude.PARSER,
     codex.PARSER,
     gemini.PARSER,
+    opencode.PARSER,
+    goose.PARSER,
     pi.PARSER,
     copilot.PARSER,
     qwen.PARSER,

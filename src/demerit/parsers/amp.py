@@ -607,7 +607,7 @@ def sniff(sample: Sample) -> bool:
 PARSER = Parser(
     agent="amp",
     title="Amp",
-    homes=(Home(".local/share/amp/threads", "T-*.json"),),
+    homes=(Home(".local/share/amp/threads", "T-*.json", "XDG_DATA_HOME", ".local/share"),),
     sniff=sniff,
     parse=parse,
     coverage=Coverage(exit_codes="partly", times="partly", subagents="partly"),

@@ -57,7 +57,15 @@ from demerit.parsers.records import (
 _ROLES = frozenset(("system", "developer", "user", "assistant", "tool", "function"))
 # What other agents' lines, blocks and files have, and message lists have not.
 _FOREIGN_KEYS = frozenset(("message", "messageId", "parts", "schema_version"))
-_FOREIGN_BLOCKS = ("tool-call", "tool-result", "toolCall", "toolResult", "toolUse")
+_FOREIGN_BLOCKS = (
+    "tool-call",
+    "tool-result",
+    "toolCall",
+    "toolResult",
+    "toolUse",
+    "toolRequest",
+    "toolResponse",
+)
 _FOREIGN_BODY_KEYS = frozenset(("info", "trajectory_format", "context_window", "traceId"))
 _SNIFFED = 20  # entries of a list
 

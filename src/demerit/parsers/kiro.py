@@ -653,7 +653,7 @@ PARSER = Parser(
     title="Kiro",
     homes=(
         Home(".kiro/sessions/cli", "*.jsonl"),
-        Home(".local/share/kiro-cli", "*.sqlite3"),
+        Home(".local/share/kiro-cli", "*.sqlite3", "XDG_DATA_HOME", ".local/share"),
         Home("Library/Application Support/kiro-cli", "*.sqlite3"),
     ),
     sniff=sniff,

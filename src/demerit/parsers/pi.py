@@ -699,7 +699,7 @@ PARSER = Parser(
     agent="pi",
     title="pi",
     homes=(
-        Home(".pi/agent/sessions", "**/*.jsonl"),
+        Home(".pi/agent/sessions", "**/*.jsonl", "PI_CODING_AGENT_DIR", ".pi/agent"),
         Home(".omp/agent/sessions", "**/*.jsonl"),
         Home(".prime/agent/sessions", "**/*.jsonl"),
         Home(".openclaw/agents", "**/*.jsonl"),

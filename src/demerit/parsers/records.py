@@ -65,7 +65,9 @@ class Home(NamedTuple):
     pattern: str
     """Glob below that folder."""
     env: str | None = None
-    """Environment variable that names another place for the first part of `folder` (CODEX_HOME for `.codex`)."""
+    """Environment variable that names another place for a part of `folder` (CODEX_HOME for `.codex`)."""
+    replaces: str = ""
+    """That part, from the beginning of `folder`; its first folder when not given."""
 
 
 class Sample(NamedTuple):
