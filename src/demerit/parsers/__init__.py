@@ -8,9 +8,12 @@ the recipe.
 from __future__ import annotations
 
 from demerit.parsers import (
+    aider,
     amp,
     chat,
     claude,
+    cline,
+    cline_cli,
     codex,
     copilot,
     cursor,
@@ -22,6 +25,7 @@ from demerit.parsers import (
     opencode,
     pi,
     qwen,
+    specstory,
 )
 from demerit.parsers.records import Parser, Sample
 
@@ -34,11 +38,15 @@ PARSERS: tuple[Parser, ...] = (
     pi.PARSER,
     copilot.PARSER,
     qwen.PARSER,
+    cline.PARSER,
+    cline_cli.PARSER,
+    aider.PARSER,
     amp.PARSER,
     kiro.PARSER,
     cursor.PARSER,
     droid.PARSER,
     entire.PARSER,
+    specstory.PARSER,
     chat.PARSER,
 )
 """In the order in which they are asked. No two claim one source, so the order only saves time."""

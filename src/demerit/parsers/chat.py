@@ -25,6 +25,7 @@ from demerit.parsers.evidence import (
     by_claude_error,
     by_exit_code,
     category_of,
+    is_cline_request,
     is_harness_text,
     patch_paths,
     paths_in,
@@ -89,6 +90,10 @@ def _is_body(value: Any) -> bool:
     if not isinstance(value, dict) or not _FOREIGN_BODY_KEYS.isdisjoint(value):
         return False
     if str(value.get("id")).startswith("T-"):  # a thread of Amp's
+        return False
+    if isinstance(value.get("sessionId"), str) and value.get("agent") in ("lead", "subagent", "teammate"):
+        return False  # Cline's command line
+    if is_cline_request(value):
         return False
     choices = value.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):

@@ -239,3 +239,23 @@ def without_wrappers(text: str) -> str:
         pieces = (other.partition(closing) for other in others)
         kept = first + "".join(after if closed else opening + inside for inside, closed, after in pieces)
     return text if kept == text else kept.strip()
+
+
+# --- requests ---------------------------------------------------------------------------------------------
+
+_CLINE = re.compile(r"You are (?:Roo|Cline|Kilo Code)\b")
+
+
+def is_cline_request(value: Any) -> bool:
+    """Whether it is a request of Cline, Roo or Kilo: by its system prompt, and the tag around what was typed."""
+    messages = value.get("messages") if isinstance(value, dict) else None
+    if not isinstance(messages, list) or len(messages) < 2 or not all(isinstance(one, dict) for one in messages[:2]):
+        return False
+    system, task = (_opening(one.get("content")) for one in messages[:2])
+    return bool(_CLINE.match(system)) and task.startswith("<task>")
+
+
+def _opening(content: Any) -> str:
+    if isinstance(content, list) and content and isinstance(content[0], dict):
+        content = content[0].get("text")
+    return content if isinstance(content, str) else ""
