@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from demerit.model import Session, ToolCall
 from demerit.parsers import copilot
 from demerit.parsers.records import Record, Sample, Source
+from demerit.quality.assess import assess
 
 FIXTURES = Path(__file__).parent / "copilot"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.jsonl"))
@@ -178,7 +179,9 @@ def test_bodies_are_left_out_when_nobody_wants_them() -> None:
             "c1", "failed", "last line, exit code 1 of pytest", 1, id="success is true though it exited with 1"
         ),
         pytest.param("c2", "benign", "telemetry exit code 1 of grep", 1, id="T23 grep found nothing"),
-        pytest.param("c3", "failed", "success false, code failure", None, id="an edit that did not fit"),
+        pytest.param(
+            "c3", "failed", "success false, code failure: No match found", None, id="an edit that did not fit"
+        ),
         pytest.param("c4", "declined", "success false, code rejected", None, id="the user said no"),
         pytest.param("c5", "ok", "telemetry exit code 0", 0, id="Q13 Q14 T25 words in an output decide nothing"),
         pytest.param("c6", "failed", "shell_exit 2 of make", 2, id="the exit code in a content block"),
@@ -194,6 +197,25 @@ def test_status(call_id: str, status: str, evidence: str, code: int | None) -> N
 def test_the_text_of_an_error_is_the_result_of_a_call_without_another() -> None:
     edit = calls(fixture("tool_error"))[2]
     assert edit.result is not None and edit.result.head == "No match found"
+
+
+@pytest.mark.parametrize(
+    ("error", "evidence"),
+    [
+        (
+            {"code": "failure", "message": "\nNo such shell.\nActive shells: 0"},
+            "success false, code failure: No such shell.",
+        ),
+        ("No such shell.", "success false: No such shell."),
+        ({"message": "x" * 200}, "success false: " + "x" * 80),
+        ({"code": "failure"}, "success false, code failure"),
+        (None, "success false"),
+    ],
+)
+def test_a_tool_that_failed_says_why_in_the_first_line_of_its_error(error: Any, evidence: str) -> None:
+    (call,) = calls(read(said("", bash("make")), done(None, success=False, result=None, error=error)))
+    assert (call.status.value, call.evidence) == ("failed", evidence)
+    assert (call.result is not None) == ("message" in error if isinstance(error, dict) else bool(error))
 
 
 def test_the_end_of_a_command_that_outlived_its_wait_belongs_to_the_call_that_started_it() -> None:
@@ -227,6 +249,39 @@ def test_a_call_that_writes_to_a_running_shell_does_not_start_it() -> None:
 def test_polls_are_no_retries() -> None:
     first, second = (call for call in calls(fixture("background")) if call.name == "read_bash")
     assert first.input_hash != second.input_hash
+    assert first.is_poll and second.is_poll
+
+
+@pytest.mark.parametrize(
+    ("name", "is_poll"),
+    [
+        ("read_bash", True),
+        ("read_powershell", True),
+        ("list_bash", True),
+        ("read_agent", True),
+        ("write_bash", False),
+        ("stop_bash", False),
+        ("bash", False),
+    ],
+)
+def test_a_look_at_what_runs_is_a_poll_and_what_acts_on_it_is_none(name: str, is_poll: bool) -> None:
+    (call,) = calls(read(said("", {"toolCallId": "c1", "name": name, "arguments": {"shellId": "1"}})))
+    assert call.is_poll is is_poll
+
+
+def test_builds_that_fail_and_are_waited_for_are_one_run_of_failures() -> None:
+    lines = []
+    for shell in "123":
+        lines += [
+            said("", bash("make", f"b{shell}")),
+            done(f"<command with shellId: {shell} is still running after 30 seconds.>", f"b{shell}"),
+            said("", {"toolCallId": f"r{shell}", "name": "read_bash", "arguments": {"shellId": shell}}),
+            done(f"<command with id: {shell} exited with exit code 2>", f"r{shell}"),
+        ]
+    report = assess(read(event("user.message", {"content": "build it"}), *lines), datetime(2026, 8, 1, tzinfo=UTC))
+    found = report.signals
+    assert (found.tool_failures, found.longest_failure_streak, found.tool_retries) == (3, 3, 2)
+    assert report.outcome == "errored"
 
 
 def test_what_a_command_is_called_for_the_reader_makes_it_no_other_command() -> None:

@@ -121,6 +121,7 @@ def test_q19_q26_each_tool_is_mapped_and_names_its_files() -> None:
 def test_two_looks_at_a_running_shell_are_no_retry() -> None:
     first, second = calls(fixture("tools"))[-2:]
     assert first.name == second.name == "AwaitShell" and first.input_hash != second.input_hash
+    assert [call.name for call in calls(fixture("tools")) if call.is_poll] == ["AwaitShell", "AwaitShell"]
 
 
 def test_equal_inputs_have_equal_hashes() -> None:

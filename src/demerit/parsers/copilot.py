@@ -237,6 +237,7 @@ class _Call:
     input: Body | None = None
     input_hash: str | None = None
     paths: tuple[str, ...] = ()
+    is_poll: bool = False
     verdict: Judgement | None = None
     unanswered: Judgement = _PENDING
     """What it is if no result comes."""
@@ -249,7 +250,7 @@ class _Call:
         status, evidence, code = told.verdict or told.unanswered
         return ToolCall(
             ordinal, index, self.name, self.category, status, evidence, self.call_id, self.input, self.input_hash,
-            self.paths, code, told.result, self.at,
+            self.paths, code, told.result, self.at, self.is_poll,
         )  # fmt: skip
 
 
@@ -489,8 +490,8 @@ class _Reader:
         value = self.arguments(raw)
         if value is not None:
             call.input = records.raw_body(raw, self.record, self.source)
-            poll = call.name in _POLLS or evidence.is_poll(call.name, value)
-            call.input_hash = records.input_hash([call_id, value] if poll else _compared(call, value))
+            call.is_poll = call.name in _POLLS or evidence.is_poll(call.name, value)
+            call.input_hash = records.input_hash([call_id, value] if call.is_poll else _compared(call, value))
             call.paths = evidence.paths_in(value)
         if isinstance(value, dict):
             command = value.get("command")
@@ -559,8 +560,9 @@ class _Reader:
         content, blocks = self.result(data.result)
         call.verdict = self.judge(call, data, content, blocks)
         call.result = records.raw_body(content, self.record, self.source)
-        if call.result is None and isinstance(data.error, _Error) and data.error.message:
-            call.result = records.text_body(data.error.message, self.source)
+        error = _error(data)
+        if call.result is None and error.message:
+            call.result = records.text_body(error.message, self.source)
 
     def result(self, raw: msgspec.Raw) -> tuple[msgspec.Raw, list[_Block]]:
         """What the model got, and the blocks beside it."""
@@ -575,12 +577,14 @@ class _Reader:
         if data.success is None:
             return Judgement(CallStatus.UNKNOWN, "a completion that does not say whether it succeeded")
         if not data.success:
-            code = data.error.code if isinstance(data.error, _Error) else None
-            if code in _BY_CODE:
-                return Judgement(_BY_CODE[code], f"success false, code {code}")
+            error = _error(data)
+            told = f"success false, code {error.code}" if error.code else "success false"
+            if error.code in _BY_CODE:
+                return Judgement(_BY_CODE[error.code], told)
             if call.unanswered is not _PENDING:
                 return call.unanswered
-            return Judgement(CallStatus.FAILED, f"success false, code {code}" if code else "success false")
+            line = (error.message or "").lstrip()[:80].partition("\n")[0]  # the code is nearly always `failure`
+            return Judgement(CallStatus.FAILED, f"{told}: {line}" if line else told)
         text = _text(content) if call.category == "shell" else ""
         running = _RUNNING.search(text, len(text) - _TAIL if len(text) > _TAIL else 0)
         if running is not None and call.command is not None:  # the others look at a shell, or write to it
@@ -701,6 +705,10 @@ class _Reader:
             ),
             losses=self.losses.result(),
         )
+
+
+def _error(data: _Data) -> _Error:
+    return data.error if isinstance(data.error, _Error) else _Error(message=data.error)
 
 
 def _goes_on(before: _Counts, now: _Counts) -> bool:

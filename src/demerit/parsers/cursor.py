@@ -267,6 +267,7 @@ class _Reader:
         if not paths and category_of(name) == "edit":
             paths = patch_paths("\n".join(text for text in texts if isinstance(text, str)))
         place = [len(self.messages), index]
+        poll = name in _POLLS or is_poll(name, value)
         return ToolCall(
             message_ordinal=place[0],
             index=index,
@@ -276,8 +277,9 @@ class _Reader:
             evidence="Cursor logs no results",
             input=body,
             # A poll has no id to tell it from the one before: its place does.
-            input_hash=input_hash([place, value] if name in _POLLS or is_poll(name, value) else value),
+            input_hash=input_hash([place, value] if poll else value),
             file_paths=paths,
+            is_poll=poll,
         )
 
     def session(self) -> Session:
