@@ -310,8 +310,8 @@ def _read(lines: Iterator[Record], source: Source, label: str, path: Path | None
 
 
 def _told_by(parser: Parser, sessions: list[Session]) -> list[Session]:
-    untold = tuple(name for name, told in parser.coverage._asdict().items() if told == "no")
-    return [msgspec.structs.replace(session, untold=untold) for session in sessions] if untold else sessions
+    untold = [name for name, told in parser.coverage._asdict().items() if told == "no"]
+    return [msgspec.structs.replace(s, untold=tuple(dict.fromkeys((*s.untold, *untold)))) for s in sessions]
 
 
 def _parts(bundle: Bundle, main: Path) -> Iterator[Record]:

@@ -166,6 +166,25 @@ def test_statuses(index: int, status: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("error", "evidence"),
+    [
+        pytest.param(
+            {"message": "No match for old_str\nTry again"}, "run status error: No match for old_str", id="object"
+        ),
+        pytest.param("no such file", "run status error: no such file", id="text"),
+        pytest.param({"code": 3}, "run status error", id="no message"),
+        pytest.param([1], "run status error", id="neither"),
+        pytest.param(None, "run status error", id="nothing"),
+    ],
+)
+def test_a_failure_shows_how_its_message_begins(error: Any, evidence: str) -> None:
+    thread = json.loads((FIXTURES / "tool_error.json").read_bytes())
+    blocks = [block for message in thread["messages"] for block in message["content"] if isinstance(block, dict)]
+    next(block for block in blocks if block.get("type") == "tool_result")["run"] = {"status": "error", "error": error}
+    assert calls(read_bytes(json.dumps(thread).encode()))[0].evidence == evidence
+
+
+@pytest.mark.parametrize(
     ("index", "status", "code"),
     [
         pytest.param(0, "benign", 1, id="T23: grep found nothing"),
@@ -295,10 +314,10 @@ def test_t55_what_is_not_understood_is_counted_and_the_rest_is_read() -> None:
     assert [message.text for message in session.messages] == ["hello there, what is new?", "Much."]
 
 
-def test_a_cut_file_is_told_as_a_loss() -> None:
+def test_of_a_file_that_was_cut_before_its_messages_the_id_is_read() -> None:
     session = fixture("cut")
-    assert session.messages == () and losses(session) == {"malformed_line": 1, "no_messages": 1}
-    assert session.source_id == "T-file"
+    assert session.messages == () and losses(session) == {"malformed_tail": 1, "no_messages": 1}
+    assert session.source_id == "T-0199f2aa-0000-7000-8000-000000000001"
 
 
 def test_several_records_are_several_threads() -> None:

@@ -281,9 +281,14 @@ def test_t55_what_is_not_understood_is_counted_and_the_rest_is_read() -> None:
     assert (prompts(session), answers(session)) == (["hi"], ["Hello."])
 
 
-def test_a_cut_file_is_a_loss() -> None:
+def test_a_cut_file_is_read_up_to_its_last_whole_message_and_the_rest_is_a_loss() -> None:
     (session,) = cline_cli.parse([Record((FIXTURES / "cut.messages.json").read_bytes(), 0)], MESSAGES)
-    assert (session.messages, losses(session)) == ((), {"malformed_line": 1})
+    assert losses(session) == {"malformed_tail": 1}
+    assert [(message.role, message.text) for message in session.messages] == [
+        ("user", "round half up"),
+        ("assistant", "I read the cart."),
+    ]
+    assert [call.status.value for call in session.messages[1].calls] == ["ok", "benign"]
 
 
 # --- hostile content --------------------------------------------------------------------------------------

@@ -100,6 +100,8 @@ def test_a_document_of_the_editor_tells_who_said_what_and_no_more() -> None:
     (call,) = calls(session)
     assert (call.name, call.category, call.file_paths) == ("fs_write", "write", ("shop/README.md",))
     assert (call.call_id, call.status.value, call.evidence) == (None, "unknown", "the log has no ids and no results")
+    assert session.untold == ("statuses",)
+    assert fixture("cli").untold == ()
 
 
 # --- the command line's document ------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from demerit.parsers.records import (
     json_head,
     parse_time,
     raw_body,
+    salvage,
     text_body,
     utf8_length,
 )
@@ -219,3 +220,25 @@ def test_equal_inputs_have_equal_hashes_whatever_their_spelling() -> None:
 @given(st.text())
 def test_utf8_length(text: str) -> None:
     assert utf8_length(text) == len(text.encode("utf-8", "surrogatepass"))
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "losses"),
+    [
+        pytest.param('{"a": [{"b": 1},\n{"b": "x{', [{"a": [{"b": 1}]}], {"malformed_tail": 1}, id="in a text"),
+        pytest.param('{"a": {"b": [1, 2]},\n"c": 3', [{"a": {"b": [1, 2]}}], {"malformed_tail": 1}, id="after a value"),
+        pytest.param(
+            '{"a": [{"b": [1]\n, "c"', [{"a": [{"b": [1]}]}], {"malformed_tail": 1}, id="in an item of a list"
+        ),
+        pytest.param('{"a": [1],\n"b": ?, "c": []}', [{"a": [1]}], {"malformed_tail": 1}, id="damage in the middle"),
+        pytest.param('{"a": 1,\n"b": 2', [], {"malformed_line": 1}, id="nothing in it is whole"),
+        pytest.param('{"a": [{"b": 1}, {"b":', [], {"malformed_line": 1}, id="a line of a log is not completed"),
+        pytest.param(
+            '{"a": "\\"]}",\n"b": {"c": []', [{"a": '"]}', "b": {"c": []}}], {"malformed_tail": 1}, id="quotes"
+        ),
+    ],
+)
+def test_of_a_document_that_was_cut_what_is_whole_is_kept(text: str, values: list[Any], losses: dict[str, int]) -> None:
+    counted = Losses()
+    assert salvage(Record(text.encode()), counted) == values
+    assert {loss.kind: loss.count for loss in counted.result()} == losses

@@ -63,9 +63,9 @@ def test_a_parser_says_what_its_logs_can_tell(parser: Parser) -> None:
 
 @pytest.mark.parametrize("path", list(logs()), ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_fixture_is_read_or_named(path: Path) -> None:
+    reason = ""
     try:
         sessions = read_sessions(path)
     except Unreadable as error:
-        assert error.reason
-    else:
-        assert all(session.agent for session in sessions)
+        sessions, reason = [], error.reason
+    assert sessions or reason

@@ -444,6 +444,12 @@ def test_ending(messages: list[Any], fields: dict[str, Any], expected: tuple[str
     assert (got.outcome.value, got.confidence.value, got.ending) == expected
 
 
+def test_of_a_log_without_statuses_no_failure_is_counted_not_even_none() -> None:
+    got = report(human(), agent("Done."), untold=("statuses",))
+    assert (got.signals.tool_failures, got.signals.longest_failure_streak, got.score) == (None, None, 100)
+    assert {"statuses", "tool_failures", "longest_failure_streak"} <= set(got.basis)
+
+
 def test_an_abandoned_session_points_to_the_word_that_nobody_answered() -> None:
     got = report(human(), agent("Done."), human("one more thing, add a test in tests/test_cart.py"))
     assert got.breakdown[0].label == "abandoned"
@@ -455,6 +461,7 @@ def test_an_abandoned_session_points_to_the_word_that_nobody_answered() -> None:
     [
         pytest.param([human(), INTERRUPT], "the user stopped it and wrote no more", id="an interrupt"),
         pytest.param([human(), API_ERROR], "the API failed, and nothing came after", id="an API error"),
+        pytest.param([human(), agent("")], "the model answered with nothing", id="an empty answer"),
         pytest.param([human(), agent("", tool())], "the agent worked on it and never answered", id="work and no word"),
         pytest.param(
             [human(), agent("", tool()), agent("Done."), human("thanks")],

@@ -195,6 +195,7 @@ _THREADS = LineDecoder(_Thread)
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _MESSAGES = LineDecoder(_Message)
 _RESULTS = LineDecoder(_Result)
+_ERRORS = msgspec.json.Decoder(_Error | str | None)
 
 # The tools whose names `evidence` does not know.
 _CATEGORIES: dict[str, Category] = {
@@ -521,7 +522,9 @@ class _Reader:
             status = CallStatus.FAILED if block.is_error else CallStatus.OK
             return Judgement(status, f"is_error {str(block.is_error).lower()}")
         if run.status != "done":
-            return Judgement(_BY_STATUS.get(run.status or "", CallStatus.UNKNOWN), f"run status {run.status}"[:80])
+            line = _error_line(run.error) if run.status == "error" else ""
+            told = f"run status {run.status}"[:80] + (f": {line}" if line else "")
+            return Judgement(_BY_STATUS.get(run.status or "", CallStatus.UNKNOWN), told)
         if bytes(run.result)[:1] == b"{":
             for found in _RESULTS.decode(Record(bytes(run.result), record.offset), self.losses):
                 if found.exitCode is not None and found.exitCode >= 0:
@@ -560,6 +563,16 @@ class _Reader:
             events=tuple(self.events),
             losses=self.losses.result(),
         )
+
+
+def _error_line(error: msgspec.Raw) -> str:
+    """How the message of a run's error begins: a text, or an object with a `message`."""
+    try:
+        said = _ERRORS.decode(error)
+    except BAD_CONTENT:
+        return ""
+    text = said.message if isinstance(said, _Error) else said
+    return (text or "").lstrip()[:80].partition("\n")[0]
 
 
 def _path(uri: str | None) -> str | None:

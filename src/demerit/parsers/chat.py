@@ -35,6 +35,7 @@ from demerit.parsers.evidence import (
 from demerit.parsers.records import (
     BAD_CONTENT,
     NOTHING,
+    Coverage,
     LineDecoder,
     Losses,
     Parser,
@@ -938,4 +939,21 @@ def parse_messages(messages: Iterable[object], source: Source) -> Session:
     return builder.session(source.name)
 
 
-PARSER = Parser(agent="chat", title="Message list", homes=(), sniff=sniff, parse=parse)
+PARSER = Parser(
+    agent="chat",
+    title="Message list",
+    homes=(),
+    sniff=sniff,
+    parse=parse,
+    coverage=Coverage(
+        statuses="partly",
+        exit_codes="partly",
+        declined="partly",
+        usage="partly",
+        models="partly",
+        times="partly",
+        subagents="no",
+        compaction="partly",
+        thinking="partly",
+    ),
+)

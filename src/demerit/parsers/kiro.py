@@ -309,6 +309,7 @@ class _Reader:
         self.calls: dict[str, _Call] = {}
         self.times: list[datetime] = []
         self.session_id: str | None = None
+        self.untold: tuple[str, ...] = ()
         self.cwd: str | None = None
         self.beside = _Beside()
 
@@ -403,6 +404,8 @@ class _Reader:
 
     def read_document(self, document: _Document) -> None:
         self.session_id = document.conversation_id or self.session_id
+        if not any(turn.request_metadata for turn in document.history or ()):
+            self.untold = ("statuses",)  # the editor's: no results, and not every call
         if is_given(document.latest_summary):
             # The turns before it are gone: it opens what is left.
             self.note("compaction", None)
@@ -539,6 +542,7 @@ class _Reader:
             modified=self.source.modified,
             events=tuple(self.events),
             losses=self.losses.result(),
+            untold=self.untold,
         )
 
     def frozen(self, draft: _Draft, ordinal: int) -> Message:

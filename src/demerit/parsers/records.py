@@ -8,6 +8,7 @@ each salvage or loss is counted in `Losses`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import cache
@@ -222,9 +223,11 @@ def salvage(record: Record, losses: Losses) -> list[Any]:
                 losses.add("lone_surrogate", record.offset)
             while at < len(text) and text[at] in _BLANK:
                 at += 1
-    except BAD_CONTENT:
+    except BAD_CONTENT as error:
         if not values and text[0] == "[":
             values = _items_before_cut(text)
+        elif not values and "\n" in text:  # a document over lines; a line of a log has none in it
+            values = _whole_before(text[: getattr(error, "pos", 0)])
         losses.add("malformed_tail" if values else "malformed_line", record.offset)
     if values and "\ufffd" in text and b"\xef\xbf\xbd" not in record.data:
         losses.add("invalid_utf8", record.offset)
@@ -245,6 +248,28 @@ def _items_before_cut(text: str) -> list[Any]:
             items.append(without_surrogates(item))
     except (*BAD_CONTENT, IndexError):
         return [items] if items else []
+
+
+_STRINGS_AND_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]]', re.DOTALL)
+_CLOSING = {"{": "}", "[": "]"}
+
+
+def _whole_before(text: str) -> list[Any]:
+    """The object that a text begins, up to the last list or object in it that is whole; nothing without one."""
+    open_brackets: list[str] = []
+    end = depth = 0
+    for found in _STRINGS_AND_BRACKETS.finditer(text):
+        token = found[0]
+        if token in _CLOSING:
+            open_brackets.append(_CLOSING[token])
+        elif token in "}]" and open_brackets:
+            open_brackets.pop()
+            # What is pushed later lies above; a pop comes by here.
+            end, depth = found.end(), len(open_brackets)
+    try:
+        return [without_surrogates(_STDLIB.decode(text[:end] + "".join(reversed(open_brackets[:depth]))))]
+    except BAD_CONTENT:
+        return []
 
 
 def without_surrogates(value: Any) -> Any:

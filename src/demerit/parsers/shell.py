@@ -22,6 +22,8 @@ _GIT_ANSWERS: dict[str, tuple[str, ...]] = {
     "ls-files": ("--error-unmatch",),
     "rev-parse": ("--verify",),
 }
+# Git's commands that fail with 128 and never with 1.
+_GIT_NEVER_1 = frozenset("log status show ls-files ls-tree rev-list shortlog for-each-ref".split())
 _GIT_OPTIONS_WITH_VALUE = ("-c", "-C", "--git-dir", "--work-tree", "--namespace")
 _REDIRECT = re.compile(r"\d?>{1,2}(&\d)?")
 # `gh auth status` and `ssh -T git@host` report with exit 1 that one is not signed in, or that there is no shell.
@@ -141,17 +143,27 @@ def describe(line: str) -> str:
     return " && ".join(found[-3:])
 
 
-def _git_answers(words: list[str]) -> bool:
-    """Whether exit 1 of a git command is an answer. words: those after `git`."""
+def _git_verb(words: list[str]) -> tuple[str, list[str]]:
+    """The verb of a git command, and what follows it. words: those after `git`."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in _GIT_OPTIONS_WITH_VALUE else 1
-    verb, rest = (words[at], words[at + 1 :]) if at < len(words) else ("", [])
+    return (words[at], words[at + 1 :]) if at < len(words) else ("", [])
+
+
+def _git_answers(words: list[str]) -> bool:
+    """Whether exit 1 of a git command is an answer. words: those after `git`."""
+    verb, rest = _git_verb(words)
     if verb == "config":  # one name and no value asks
         names = [word for word in rest if not word.startswith("-") and not _REDIRECT.match(word)]
         return any(word.startswith("--get") or word == "get" for word in rest) or len(names) == 1
     needed = _GIT_ANSWERS.get(verb)
     return needed is not None and (not needed or not set(needed).isdisjoint(rest))
+
+
+def _never_1(git: str) -> bool:
+    verb, rest = _git_verb(unwrapped(git).split()[1:])
+    return verb in _GIT_NEVER_1 and "--error-unmatch" not in rest
 
 
 def _answers(simple: str, exit_code: int) -> bool:
@@ -186,7 +198,9 @@ def answering_program(line: str, exit_code: int, output: str) -> str | None:
                 continue
             if after != "&&":
                 break
-        if program(text) in _QUIET:
+        name = program(text)
+        # What cannot have given the code. The last of a line is what gave it, whatever it is.
+        if name in _QUIET or (name == "git" and after and exit_code == 1 and _never_1(text)):
             continue
         if not _answers(text, exit_code):
             return None

@@ -118,7 +118,7 @@ class _Ending:
         self.interrupt: int | None = None
         self.api_error: int | None = None
         self.open_calls: list[ToolCall] = []
-        self.worked = False
+        self.worked = self.is_silent = False
         self.last_human = -1
         self.failed_children = 0
 
@@ -138,6 +138,7 @@ class _Ending:
             self.interrupt = self.api_error = None
             self.open_calls = [c for c in message.calls if c.status._value_ in ("pending", "cancelled")]
             self.worked = message.role == "assistant" and (self.worked or bool(message.calls))
+            self.is_silent = message.role == "assistant" and not message.has_substance
         if message.has_substance:
             if message.role == "user":
                 self.last_user = message.ordinal
@@ -184,7 +185,9 @@ class _Ending:
             return "the user stopped it and wrote no more"
         if ending == "api_error":
             return "the API failed, and nothing came after"
-        return "the agent worked on it and never answered" if self.worked else "nobody answered the user's last word"
+        if self.worked:
+            return "the agent worked on it and never answered"
+        return "the model answered with nothing" if self.is_silent else "nobody answered the user's last word"
 
 
 def _first_line(text: str) -> str:
@@ -278,7 +281,7 @@ class Assessor:
         for model in session.models:
             self._models.setdefault(model)
         calls = self._calls
-        judged = calls.statuses_are_logged
+        judged = calls.statuses_are_logged and "statuses" not in session.untold
         idle = is_idle(session, self._now)
         facts = self._ending.facts(calls.run.count if judged else 0, idle)
         verdict = classify(facts)
