@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -13,12 +14,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import fromstring
 
 import pytest
 
 import demerit
 from demerit.cli import main
 from demerit.model import Session
+from demerit.parsers import PARSERS
 from demerit.parsers.records import Source
 from demerit.sources import Unreadable, read_sessions
 
@@ -122,7 +125,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The home folder of a machine without logs, its own environment, and the interrupt handler as it was."""
     home = tmp_path / "home"
     home.mkdir()
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COLUMNS", "NO_COLOR", "FORCE_COLOR"):
+    ours = ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "CI_PROJECT_DIR")
+    for name in (*ours, *(home.env for parser in PARSERS for home in parser.homes if home.env)):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("USERPROFILE", str(home))
@@ -280,7 +284,10 @@ def test_a_file_may_hold_several_sessions(tmp_path: Path, run: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["grade", "--format", "tabel"], "--format 'tabel' is none of table, json, markdown; did you mean table?"),
+        (
+            ["grade", "--format", "tabel"],
+            "--format 'tabel' is none of table, json, markdown, junit, sarif, github; did you mean table?",
+        ),
         (["grade", "--format", "yaml"], "--format 'yaml' is none of table, json, markdown"),
         (["grade", "--fail-under", "B+"], "no score from 0 to 100; did you mean B?"),
         (["grade", "--fail-under", "E"], "--fail-under 'E' is none of A, B, C, D, F"),
@@ -450,6 +457,96 @@ def test_markdown(tmp_path: Path, run: Any) -> None:
     assert "- **-15** 5 tool failures\n  - messages 1, 2, 3 +2, Bash: failed, exit code 2" in ran.out
 
 
+def test_junit_says_what_the_exit_code_says(tmp_path: Path, run: Any) -> None:
+    names = [good().write(tmp_path / "d" / "a.jsonl"), bad().write(tmp_path / "d" / "b.jsonl")]
+    (tmp_path / "d" / "package.json").write_text(NOT_A_LOG)
+    ran = run("grade", "d", "--format", "junit", "--fail-under", "B", "--now", NOW)
+    root = fromstring(ran.out)
+    assert (ran.code, [suite.attrib["name"] for suite in root]) == (
+        1,
+        ["d/a.jsonl", "d/b.jsonl", "files without a session"],
+    )
+    assert [[case[0].tag if len(case) else None for case in suite.iter("testcase")] for suite in root] == [
+        [None],
+        ["failure"],
+        ["skipped"],
+    ]
+    ran = run("grade", *names, "nowhere", "--format", "junit", "--now", NOW)
+    root = fromstring(ran.out)
+    assert (ran.code, [len(list(root.iter(tag))) for tag in ("failure", "error")]) == (2, [0, 1])
+
+
+def test_junit_of_a_broken_log_is_an_error(tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(path: Path, limits: Source) -> list[Session]:
+        raise Unreadable(str(path), "no permission to read it", known_agent=True)
+
+    monkeypatch.setattr("demerit.library.read_sessions", read)
+    keep(Path.home(), good())
+    ran = run("--format", "junit", "--fail-under", "B", "--now", NOW)
+    [error] = fromstring(ran.out).iter("error")
+    assert (ran.code, error.attrib["message"]) == (1, "no permission to read it")
+
+
+def test_sarif_names_files_as_the_checkout_has_them(tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log().says("Tidy up cart.py please")
+    for number in range(2):
+        log.calls("Write", file_path=str(tmp_path / "web" / "cart.py"), content=f"# {number}").gets("ok")
+    for line in log.answers("Done.").lines:
+        line["cwd"] = str(tmp_path / "web")
+    path = log.write(tmp_path / "logs" / "a.jsonl")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    ran = run("grade", path, "--format", "sarif", "--now", NOW)
+    [result] = ran.json["runs"][0]["results"]
+    assert (ran.code, result["ruleId"]) == (0, "edit_churn")
+    artifact = result["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert artifact == {"uri": "web/cart.py", "uriBaseId": "%SRCROOT%"}
+    assert str(tmp_path) not in ran.out
+
+
+def test_github_gets_annotations_and_a_job_summary(tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = bad().write(tmp_path / "a.jsonl")
+    ran = run("grade", path, "--format", "github", "--now", NOW)
+    assert [line.partition("::")[2].partition(" ")[0] for line in ran.out.splitlines()] == [
+        "error",
+        "warning",
+        "warning",
+    ]
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    again = run("grade", path, "--format", "github", "--now", NOW, "--fail-under", "B")
+    assert (again.code, again.out) == (1, ran.out)
+    assert (tmp_path / "summary.md").read_text().startswith("## Report cards: 1 session, average score 45\n")
+    assert "### D 45: Make the tests of cart.py pass" in (tmp_path / "summary.md").read_text()
+
+
+def test_a_job_summary_that_cannot_be_written_is_said(
+    tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "no" / "summary.md"))
+    ran = run("grade", good().write(tmp_path / "a.jsonl"), "--format", "github", "--fail-under", "B", "--now", NOW)
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.startswith(f"demerit: the job summary could not be written to {tmp_path / 'no' / 'summary.md'}: ")
+
+
+@pytest.mark.parametrize("format", ["json", "junit", "sarif", "github"])
+def test_a_machine_without_logs_gives_a_program_an_empty_document(format: str, run: Any) -> None:
+    ran = run("--format", format)
+    assert ran.code == 0
+    assert "no agent has left a log" in ran.err
+    if format == "junit":
+        assert list(fromstring(ran.out)) == []
+    elif format == "sarif":
+        assert ran.json["runs"][0]["results"] == []
+
+
+def test_a_log_commands_nothing_of_githubs_runner(tmp_path: Path, run: Any) -> None:
+    evil = "##[add-path]/tmp\n::error::no"
+    path = bad(evil).says(evil).write(tmp_path / "##[error]x.jsonl")
+    for format in ("table", "markdown", "github"):
+        ran = run("grade", path, "--format", format, "--fail-under", "A")
+        assert "##[" not in ran.out + ran.err
+        assert all(not line.startswith("::error::") for line in ran.out.splitlines())
+
+
 # --- this machine -----------------------------------------------------------------------------------------
 
 
@@ -533,6 +630,53 @@ def test_a_machine_without_logs_has_nothing_to_gate(run: Any) -> None:
     assert "name what to grade" in ran.err
 
 
+# --- doctor -----------------------------------------------------------------------------------------------
+
+
+def test_doctor_looks_at_this_machine(machine: Path, run: Any) -> None:
+    good().write(machine / ".claude" / "projects" / "a.jsonl")
+    ran = run("doctor")
+    assert (ran.code, ran.err) == (0, "")
+    assert "Claude Code (claude-code): 1 session in 1 file" in ran.out
+    assert "~/.claude/projects: 1 log (CLAUDE_CONFIG_DIR may move it)" in ran.out
+
+
+def test_doctor_is_content_whatever_it_finds(tmp_path: Path, run: Any) -> None:
+    (tmp_path / "a.json").write_text("{}")
+    (tmp_path / "broken.jsonl").symlink_to(tmp_path / "nowhere")
+    ran = run("doctor", "a.json", "broken.jsonl", "--format", "json")
+    assert (ran.code, ran.err) == (0, "")
+    assert [len(ran.json[key]) for key in ("skipped", "unreadable")] == [1, 1]
+    assert run("doctor").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nope.jsonl"], "nope.jsonl: no such file or folder"),
+        (["--format", "markdown"], "--format 'markdown' is none of table, json"),
+        (["--since", "x"], "No such option: --since"),
+    ],
+)
+def test_wrong_usage_of_doctor(arguments: list[str], sentence: str, run: Any) -> None:
+    ran = run("doctor", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"demerit: {sentence}")
+
+
+def test_doctor_prints_nothing_of_a_transcript(machine: Path, run: Any) -> None:
+    log = (
+        Log("s").says("my secret prompt").calls("Bash", command="echo hidden").gets("hidden result").answers("whisper")
+    )
+    log.line("secret-kind", {"role": "secret-role"})
+    log.write(machine / ".claude" / "projects" / "a.jsonl")
+    (machine / ".claude" / "projects" / "b.jsonl").write_text('{"secret-key": "secret"}')
+    for format in ("table", "json"):
+        ran = run("doctor", "--format", format)
+        assert ran.code == 0
+        assert not re.search("secret|hidden|whisper", ran.out + ran.err)
+
+
 # --- hostile texts ----------------------------------------------------------------------------------------
 
 
@@ -559,7 +703,8 @@ def test_the_program_exits_with_the_code() -> None:
 
 def test_a_shell_completes_the_formats() -> None:
     asked = {"_DEMERIT_COMPLETE": "complete_bash", "COMP_WORDS": "demerit grade --format ", "COMP_CWORD": "3"}
-    assert program(env=asked).stdout.split() == [b"table", b"json", b"markdown"]
+    formats = [b"table", b"json", b"markdown", b"junit", b"sarif", b"github"]
+    assert program(env=asked).stdout.split() == formats
 
 
 def test_no_colour_into_a_pipe(tmp_path: Path) -> None:
@@ -580,7 +725,7 @@ def test_a_console_that_cannot_show_a_letter(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such pipes there")
-@pytest.mark.parametrize("format", ["table", "json", "markdown"])
+@pytest.mark.parametrize("format", ["table", "json", "markdown", "junit", "sarif", "github"])
 def test_a_reader_that_has_seen_enough_changes_nothing(format: str, tmp_path: Path) -> None:
     names = [bad(f"s{number}").write(tmp_path / f"{number}.jsonl") for number in range(150)]
     environment = {**os.environ, "PYTHONPATH": str(Path(demerit.__file__).parents[1])}
@@ -602,7 +747,7 @@ def test_a_full_disk_is_said(tmp_path: Path, unbuffered: bool, monkeypatch: pyte
     if unbuffered:
         monkeypatch.setenv("PYTHONUNBUFFERED", "1")
     path = good().write(tmp_path / "a.jsonl")
-    for format in ("table", "json", "markdown"):
+    for format in ("table", "json", "markdown", "junit", "sarif"):
         with open("/dev/full", "wb") as full:
             environment = {**os.environ, "PYTHONPATH": str(Path(demerit.__file__).parents[1])}
             ran = subprocess.run(

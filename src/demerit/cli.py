@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +19,7 @@ import typer
 from typer import Argument, Option
 
 if TYPE_CHECKING:
+    from demerit.ci import Gate
     from demerit.library import Graded
     from demerit.quality.report import Report
     from demerit.quality.summary import Summary
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 GATE_FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 """Exit codes beside 0. What goes wrong inside demerit exits as wrong usage does: 1 would read as a verdict."""
 
-_FORMATS = ("table", "json", "markdown")
+_FORMATS = ("table", "json", "markdown", "junit", "sarif", "github")
 _STDIN = "-"
 _RECENT = timedelta(days=30)
 # Less than this is read before a progress bar would have been seen.
@@ -161,38 +161,13 @@ def _program(
 # --- grade ------------------------------------------------------------------------------------------------
 
 
-class Bar(NamedTuple):
-    """What a session has to reach under `--fail-under`."""
-
-    name: str
-    score: float
-
-    @classmethod
-    def read(cls, text: str) -> Bar:
-        """The bar that a grade or a score names. Raises Misuse when it is neither."""
-        from demerit.quality.score import GRADE_ORDER, grade_for
-
-        letter = text.strip().upper()
-        if letter and letter in GRADE_ORDER:
-            return cls(letter, next(score for score in range(101) if grade_for(score) == letter))
-        if re.fullmatch(r"\d{1,3}(\.\d{1,9})?", letter, re.ASCII) and (number := float(letter)) <= 100:
-            return cls(f"{number:g}", number)
-        near = {"E": "D"}.get(letter) or (letter[:1] if letter[1:] in ("+", "-") and letter[0] in "ABCDF" else "")
-        if re.fullmatch(r"\d+%?", letter, re.ASCII):
-            near = letter.rstrip("%") if len(letter) <= 3 and int(letter.rstrip("%")) <= 100 else "100"
-        hint = f"; did you mean {near}?" if near else ""
-        raise Misuse(f"--fail-under {text[:40]!r} is none of A, B, C, D, F and no score from 0 to 100{hint}")
-
-
 class Asked(NamedTuple):
     """The options of one `grade`, read."""
 
     now: datetime
     format: str
-    bar: Bar | None
+    gate: Gate | None
     ended: bool
-    allow_unscored: bool
-    subagents: bool
     everything: bool
     debug: bool
 
@@ -209,7 +184,8 @@ def grade(
         ),
     ] = None,
     format: Annotated[
-        str, Option("--format", "-f", help="table, json or markdown.", autocompletion=lambda: list(_FORMATS))
+        str,
+        Option("--format", "-f", help=", ".join(_FORMATS) + ".", autocompletion=lambda: list(_FORMATS)),
     ] = "table",
     fail_under: Annotated[
         str | None,
@@ -233,10 +209,8 @@ def grade(
 
     Exits with 1 when --fail-under is not met, and with 2 when a PATH gave no session.
     """
-    bar = None if fail_under is None else Bar.read(fail_under)
-    asked = Asked(
-        _moment(now), _one_of(format), bar, ended or bar is not None, allow_unscored, subagents, all, _debugs(context)
-    )
+    gate = None if fail_under is None else _gate(fail_under, allow_unscored, subagents)
+    asked = Asked(_moment(now), _one_of(format, _FORMATS), gate, ended or gate is not None, all, _debugs(context))
     found = Found()
     if paths:
         _read_named(paths, asked, found)
@@ -246,6 +220,15 @@ def grade(
         _write(lambda: _put(b"No session in the last 30 days; demerit --all goes through the older ones.\n"))
         return _finish(asked, found, cards=True)
     return _finish(asked, found, cards=bool(paths) or asked.everything)
+
+
+def _gate(bar: str, allow_unscored: bool, subagents: bool) -> Gate:
+    from demerit.ci import Gate
+
+    try:
+        return Gate.read(bar, allow_unscored, subagents)
+    except ValueError as error:
+        raise Misuse(str(error)) from None
 
 
 def _debugs(context: typer.Context) -> bool:
@@ -259,7 +242,7 @@ def _introduce(asked: Asked, found: Found) -> int:
 
     missing = "".join(f"; {name} names {folder}, which is not there" for name, folder in missing_homes(os.environ))
     none = f"no agent has left a log on this machine{missing}"
-    if asked.bar is not None:
+    if asked.gate is not None:
         raise Misuse(f"{none}, so there is nothing to hold to a bar; name what to grade: demerit grade PATH")
     if asked.format == "table":
         from demerit.samples import SAMPLES
@@ -274,14 +257,14 @@ def _introduce(asked: Asked, found: Found) -> int:
     return _finish(asked, found, cards=asked.everything)
 
 
-def _one_of(text: str) -> str:
-    if text.lower() in _FORMATS:
+def _one_of(text: str, formats: Sequence[str]) -> str:
+    if text.lower() in formats:
         return text.lower()
     from difflib import get_close_matches
 
-    near = get_close_matches(text.lower(), _FORMATS, 1, 0.4)
+    near = get_close_matches(text.lower(), formats, 1, 0.4)
     hint = f"; did you mean {near[0]}?" if near else ""
-    raise Misuse(f"--format {text!r} is none of {', '.join(_FORMATS)}{hint}")
+    raise Misuse(f"--format {text!r} is none of {', '.join(formats)}{hint}")
 
 
 def _moment(text: str | None) -> datetime:
@@ -327,6 +310,12 @@ class Found:
         for error in errors:
             self.fail(error.path, error.reason, known_agent=error.known_agent)
 
+    @property
+    def passed_over(self) -> list[Failure]:
+        """The others: most often no logs at all."""
+        told = {failure.path for failure in (*self.named, *self.broken)}
+        return [failure for failure in self.failures.values() if failure.path not in told]
+
     def summary(self) -> Summary:
         from demerit.quality.summary import summarize
 
@@ -350,7 +339,7 @@ def _read_named(names: Iterable[str], asked: Asked, found: Found) -> None:
         except Unreadable as error:
             found.fail(error.path, error.reason, named=True)
     gave: set[str] = set()
-    for graded in _graded(list(files.values()), asked):
+    for graded in _graded(list(files.values()), asked.now, asked.ended, asked.debug):
         found.reports += graded.reports
         found.requests.add(graded.usages)
         if graded.reports:
@@ -396,7 +385,8 @@ def _read_machine(asked: Asked, found: Found) -> bool:
     skipped: list[Unreadable] = []
     since = asked.now - _RECENT
     logs = list(agent_logs(Path(os.path.expanduser("~")), os.environ, skipped))
-    for graded in _graded([path for path in logs if asked.everything or _modified(path) >= since], asked):
+    recent_logs = [path for path in logs if asked.everything or _modified(path) >= since]
+    for graded in _graded(recent_logs, asked.now, asked.ended, asked.debug):
         recent = [
             report
             for report in graded.reports
@@ -426,11 +416,11 @@ def _modified(path: Path) -> datetime:
         return datetime.max.replace(tzinfo=UTC)  # reading it will say what is wrong
 
 
-def _graded(paths: list[Path], asked: Asked) -> Iterator[Graded]:
+def _graded(paths: list[Path], now: datetime, ended: bool, debug: bool) -> Iterator[Graded]:
     """What each file gives, with a progress bar on a terminal when it takes a while."""
     from demerit.library import grade_files
 
-    results = grade_files(paths, asked.now, asked.ended, debug=asked.debug)
+    results = grade_files(paths, now, ended, debug=debug)
     if not sys.stderr.isatty():
         return results
     sizes = [path.stat().st_size if path.exists() else 0 for path in paths]
@@ -450,11 +440,12 @@ def _finish(asked: Asked, found: Found, cards: bool) -> int:
         _hint(found.reports)
     for failure in found.named:
         _say(f"{place(failure.path)}: {failure.reason}")
-    failed = [] if asked.bar is None else list(_judged(asked, asked.bar, found))
+    failed = [] if asked.gate is None else list(asked.gate.failures(found.reports, found.broken))
     for sentence in failed:
         _say(sentence)
-    told = {failure.path for failure in [*found.named, *(found.broken if asked.bar else ())]}
-    others = [failure for failure in found.failures.values() if failure.path not in told]
+    if asked.gate and found.reports and not any(map(asked.gate.holds, found.reports)):
+        _say("every session here is a sub-agent's, and --fail-under holds those to nothing without --subagents")
+    others = [*found.passed_over, *(() if asked.gate else found.broken)]
     for failure in others[:_REASONS]:
         _say(f"passed over {failure.path}: {failure.reason}")
     if len(others) > _REASONS:
@@ -473,39 +464,14 @@ def _hint(reports: Sequence[Report]) -> None:
         _say(f"the card of the first one: demerit grade {quote(path)}")
 
 
-def _judged(asked: Asked, bar: Bar, found: Found) -> Iterator[str]:
-    """One sentence for each session, and each broken log, that does not pass the bar."""
-    from collections import Counter
-
-    from demerit.render import lost, place, why_unscored
-
-    several = Counter(report.path for report in found.reports)
-    judged = [report for report in found.reports if asked.subagents or report.relation != "subagent"]
-    if found.reports and not judged:
-        _say("every session here is a sub-agent's, and --fail-under holds those to nothing without --subagents")
-    for report in judged:
-        name = place(report.path or _STDIN)
-        name += f", session {report.session_id}" if several[report.path] > 1 else ""
-        if report.score is None or not report.messages:
-            if not asked.allow_unscored:
-                why = why_unscored(report)
-                yield f"{name}: not scored, so not {bar.name} or better: {why}; --allow-unscored lets it pass"
-        elif report.score < bar.score:
-            yield f"{name}: {report.score} {report.grade} is below {bar.name}: lost {lost(report)}"
-    for failure in found.broken:
-        yield f"{failure.path}: {failure.reason}, and a gate does not pass over an agent's log that it cannot read"
-
-
 def _print(asked: Asked, found: Found, cards: bool) -> None:
-    from demerit.render import document, markdown, worst_and_newest
-
-    failures = list(found.failures.values())
     if asked.format == "json":
-        _put(document(found.reports, found.summary(), failures) + b"\n")
+        from demerit.render import document
+
+        _put(document(found.reports, found.summary(), list(found.failures.values())) + b"\n")
     elif asked.format == "markdown":
-        tables = [("", found.reports)] if cards else worst_and_newest(found.reports)
-        _put(markdown(tables, found.reports if cards else (), found.summary(), failures).encode())
-    else:
+        _put(_markdown(found, cards).encode())
+    elif asked.format == "table":
         from demerit.terminal import Cards, console_for
 
         page = Cards(console_for(sys.stdout, os.environ), asked.now, home=os.path.expanduser("~"))
@@ -513,6 +479,56 @@ def _print(asked: Asked, found: Found, cards: bool) -> None:
             page.all(found.reports, found.summary())
         else:
             page.overview(found.reports, found.summary(), "" if found.are_samples else "of the last 30 days")
+    else:
+        from demerit import ci
+
+        unread = ci.Unread([*found.named, *found.broken], found.passed_over)
+        _put(ci.document(asked.format, found.reports, unread, asked.gate, asked.now, os.environ))
+        if asked.format == "github" and (path := os.environ.get("GITHUB_STEP_SUMMARY")):
+            try:
+                ci.append_summary(path, _markdown(found, cards))
+            except OSError as error:  # the gate's exit code is worth more than the page
+                _say(f"the job summary could not be written to {path}: {error.strerror or error}")
+
+
+def _markdown(found: Found, cards: bool) -> str:
+    from demerit.render import markdown, worst_and_newest
+
+    tables = [("", found.reports)] if cards else worst_and_newest(found.reports)
+    return markdown(tables, found.reports if cards else (), found.summary(), list(found.failures.values()))
+
+
+# --- doctor -----------------------------------------------------------------------------------------------
+
+
+@app.command()
+def doctor(
+    context: typer.Context,
+    paths: Annotated[
+        list[str] | None,
+        Argument(metavar="PATH", help="Files, folders, or globs. Without any: the folders of all agents."),
+    ] = None,
+    format: Annotated[str, Option("--format", "-f", help="table or json.")] = "table",
+    debug: _Debug = False,
+) -> int:
+    """Say which logs are found where, whose they are, and which of them were passed over, and why.
+
+    Names files and counts, and nothing that a transcript holds. Exits with 0 whatever it finds.
+    """
+    from demerit.doctor import Survey, document, in_words
+    from demerit.sources import Unreadable
+
+    wanted = _one_of(format, ("table", "json"))
+    home = os.path.expanduser("~")
+    try:
+        survey = Survey(Path(home), os.environ, paths or ())
+    except Unreadable as error:
+        raise Misuse(str(error)) from None
+    for graded in _graded(survey.paths, _moment(None), False, _debugs(context)):
+        survey.add(graded)
+    found = survey.result()
+    _write(lambda: _put(document(found) + b"\n" if wanted == "json" else in_words(found, home).encode()))
+    return 0
 
 
 def _put(data: bytes) -> None:

@@ -58,10 +58,11 @@ def clean(text: str) -> str:
     white space becomes a space, and half a surrogate pair U+FFFD. At most 2,000 characters come back.
     """
     text = text[:_SHOWN_CHARS]
-    if text.isascii() and text.isprintable():
-        return text
-    text = _CONTROL_SEQUENCE.sub("", _STRING_SEQUENCE.sub("", text))
-    return _SURROGATE.sub("\ufffd", _DROPPED.sub("", _SPACE.sub(" ", text)))
+    if not (text.isascii() and text.isprintable()):
+        text = _CONTROL_SEQUENCE.sub("", _STRING_SEQUENCE.sub("", text))
+        text = _SURROGATE.sub("\ufffd", _DROPPED.sub("", _SPACE.sub(" ", text)))
+    # GitHub's runner obeys this wherever in a printed line it stands.
+    return text.replace("##[", "## [")[:_SHOWN_CHARS]
 
 
 _ACTIVE = re.compile(r"[\\`*_\[\]<>#&|~$@]|:(?=//)|(?<=[wW]{3})\.")
@@ -97,6 +98,15 @@ _LISTED = 10
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _STATUSES = [status.value for status in CallStatus]
 _SCORED = {"tool_failures", "tool_retries", "edit_churn", "longest_failure_streak"}
+_FACTS = {
+    "statuses": "how calls went",
+    "declined": "declined calls",
+    "subagents": "sub-agents",
+    "compaction": "compactions",
+}
+"""Facts that a log may not tell, where the name itself says too little."""
+_SAME_ABSENCE = {"statuses": "tool_failures", "times": "duration"}
+"""Names that say nothing more beside another one: without statuses there are no failures to count."""
 
 
 def count(n: int, thing: str) -> str:
@@ -221,6 +231,14 @@ def alike(line: BreakdownLine, shared: str) -> list[Alike]:
     return groups
 
 
+def said(group: Alike) -> str:
+    """A group of calls in one line: `messages 3, 6, 8 +2, Bash, cart.py: failed, exit code 1`."""
+    several = " " in group.messages
+    numbers = group.messages.replace(" #", ", ").replace("#", "messages " if several else "message ")
+    names = ", ".join(part for part in (numbers, group.tool, group.file) if part)
+    return f"{names}: {group.reason}" if group.reason else names
+
+
 def worst_and_newest(reports: Iterable[Report]) -> list[tuple[str, list[Report]]]:
     """Headings with the ten sessions under each, or one heading where there are no more in all.
 
@@ -240,10 +258,17 @@ def worst_and_newest(reports: Iterable[Report]) -> list[tuple[str, list[Report]]
 
 def unmeasured(report: Report) -> str:
     """What the log could not tell; empty when it told everything."""
-    if not report.basis:
+    said_otherwise = {name for name, other in _SAME_ABSENCE.items() if other in report.basis}
+    left = [name for name in report.basis if name not in said_otherwise]
+    if not left:
         return ""
-    names = ", ".join(clean(name).replace("_", " ") for name in report.basis)
-    return f"not measured: {names}{'; the score rests on less' if _SCORED.intersection(report.basis) else ''}"
+    names = ", ".join(map(fact, left))
+    return f"not measured: {names}{'; the score rests on less' if _SCORED.intersection(left) else ''}"
+
+
+def fact(name: str) -> str:
+    """A fact that a log may not tell, in words."""
+    return _FACTS.get(name) or clean(name).replace("_", " ")
 
 
 def facts(report: Report) -> list[tuple[str, list[str]]]:
@@ -318,7 +343,9 @@ def _usage(found: UsageTotals | None) -> list[str]:
         shown.append(f"{tokens(found.cache_write_tokens)} cache written")
     at_least = "at least " if found.output_is_partial else ""
     reasoning = f" ({tokens(found.reasoning_tokens)} of it reasoning)" if found.reasoning_tokens else ""
-    shown += [f"{at_least}{tokens(found.output_tokens)} out{reasoning}", count(found.requests, "request")]
+    shown.append(f"{at_least}{tokens(found.output_tokens)} out{reasoning}")
+    if found.requests:  # none: the log has only sums
+        shown.append(count(found.requests, "request"))
     if found.cost_usd is not None:
         shown.append(f"${found.cost_usd:,.2f}")
     return shown
@@ -357,12 +384,11 @@ def document(reports: Sequence[Report], summary: Summary, failures: Sequence[Fai
     Texts are those of the transcript, with control and invisible characters written as escapes. Half a
     surrogate pair (a file name can hold one, JSON in UTF-8 cannot) is U+FFFD.
     """
-    value = {
-        "schema": SCHEMA,
-        "reports": reports,
-        "summary": summary,
-        "errors": failures,
-    }
+    return encoded({"schema": SCHEMA, "reports": reports, "summary": summary, "errors": failures})
+
+
+def encoded(value: Any) -> bytes:
+    """`value` as JSON in one line, with nothing in it that a terminal would obey."""
     try:
         data = msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -453,12 +479,7 @@ def _section(report: Report) -> Iterator[str]:
         shared = shared_reason(line)
         yield f"- **-{line.points}** {escaped(line.label)}{': ' + escaped(shared) if shared else ''}"
         groups = alike(line, shared)[:_GROUPS_LISTED]
-        for group in groups:
-            numbers = group.messages.replace(" #", ", ").replace(
-                "#", "messages " if " " in group.messages else "message "
-            )
-            names = [escaped(name) for name in (numbers, group.tool, group.file) if name]
-            yield f"  - {', '.join(names)}{': ' + escaped(group.reason) if group.reason else ''}"
+        yield from (f"  - {escaped(said(group))}" for group in groups)
         left = total_of(line) - sum(len(group.calls) for group in groups)
         if groups and left > 0:
             yield f"  - {left:,} more"
