@@ -167,6 +167,67 @@ def test_a_copilot_success_may_have_exited_with_1() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("agent", "name", "output", "status", "code"),
+    [
+        pytest.param(
+            "Gemini CLI", "run_shell_command", "Output: 1 failed\nExit Code: 2", "failed", 2, id="Gemini's exit"
+        ),
+        pytest.param("gemini", "run_shell_command", "Output: (empty)\nExit Code: 1", "benign", 1, id="no match"),
+        pytest.param("gemini", "run_shell_command", "Output: fine", "ok", 0, id="Gemini writes no exit code 0"),
+        pytest.param("gemini", "run_shell_command", "1 failed", "unknown", None, id="an output that is shown alone"),
+        pytest.param("gemini", "read_file", "Exit Code: 2", "ok", None, id="a file that was read says what it likes"),
+        pytest.param("opencode", "bash", "1 failed\nExit Code: 2", "unknown", None, id="OpenCode's exit is left out"),
+        pytest.param("opencode", "bash", None, "unknown", None, id="a command without an output"),
+        pytest.param("opencode", "read", "text", "ok", None, id="another tool of OpenCode"),
+        pytest.param("pi", "bash", "done", "ok", None, id="pi flags each command that failed"),
+    ],
+)
+def test_a_success_of_the_shell_is_none_of_its_command(
+    agent: str, name: str, output: str | None, status: str, code: int | None
+) -> None:
+    call = answered(agent, name, output, "success")
+    assert (call.status.value, call.exit_code) == (status, code)
+
+
+@pytest.mark.parametrize(
+    ("agent", "name", "output", "status", "code"),
+    [
+        pytest.param("pi", "bash", "(no output)\n\nCommand exited with code 1", "benign", 1, id="T23 pi: no match"),
+        pytest.param("Pi", "bash", "bad\n\nCommand exited with code 2", "failed", 2, id="pi: a command that failed"),
+        pytest.param("pi", "bash", "Command aborted", "cancelled", None, id="pi: Esc"),
+        pytest.param("pi", "edit", 'Validation failed for tool "edit":', "invalid", None, id="pi: a broken call"),
+        pytest.param("copilot-cli", "bash", "Command aborted", "failed", None, id="the same words of another agent"),
+        pytest.param("gemini", "nope", 'Tool "nope" not found. Did you', "invalid", None, id="Gemini: an unknown tool"),
+        pytest.param("gemini", "replace", "Failed to edit", "failed", None, id="Gemini: a tool that failed"),
+        pytest.param("gemini", "replace", None, "failed", None, id="Gemini: an error without a word"),
+    ],
+)
+def test_an_error_in_the_words_of_its_agent(
+    agent: str, name: str, output: str | None, status: str, code: int | None
+) -> None:
+    call = answered(agent, name, output, "error")
+    assert (call.status.value, call.exit_code) == (status, code)
+
+
+def test_a_failure_shows_how_its_output_begins() -> None:
+    assert answered("droid", "Edit", "No match\nin a.py", "error").evidence == "status error: No match"
+    assert answered("droid", "Edit", "", "error").evidence == "status error"
+
+
+def test_a_poll_is_told() -> None:
+    assert answered("claude-code", "BashOutput", "", "success").is_poll
+    assert not answered("claude-code", "Bash", "", "success").is_poll
+
+
+def answered(agent: str, name: str, output: str | None, status: str) -> ToolCall:
+    result = {"output": output, "status": status}
+    block = {"type": "tool_use", "id": "c1", "name": name, "input": {"command": "grep -c x a.txt"}, "result": result}
+    line = {"v": 1, "agent": agent, "cli_version": "0.5.1", "type": "assistant", "id": "m", "content": [block]}
+    (call,) = calls(read(line))
+    return call
+
+
 def test_cursor_logs_no_results_so_a_missing_one_is_not_pending() -> None:
     assert told(fixture("cursor")) == {None: ("unknown", "no result was kept")}
 

@@ -196,6 +196,18 @@ def test_a_saved_conversation_has_no_times_and_no_ids() -> None:
     assert (statuses(session), session.messages[1].thinking_bytes) == (["failed"], len("Let me look."))
 
 
+@pytest.mark.parametrize("field", ["messages", "history"])
+def test_a_wrong_field_beside_the_messages_costs_none_of_them(field: str) -> None:
+    whole = {**HEAD, "summary": 7, field: [line("user", "hello", "u"), line("gemini", "Hi.", "g"), "odd"]}
+    session = read(whole)
+    assert [message.text for message in session.messages] == ["hello", "Hi."] and session.source_id == SESSION
+    assert losses(session) == {"wrong_type": 1, "not_an_object": 1}
+
+
+def test_messages_that_are_no_list_are_told_as_a_loss() -> None:
+    assert losses(read({**HEAD, "messages": {"m": 1}})) == {"wrong_type": 1}
+
+
 # --- how calls went ----------------------------------------------------------------------------------------
 
 
@@ -366,6 +378,13 @@ def test_the_status_of_a_call_in_a_stream() -> None:
         "k6": ("failed", None),  # the server's own status is error
         "k7": ("ok", None),
     }
+
+
+def test_a_stream_does_not_tell_how_the_model_thought_and_a_chat_does() -> None:
+    session = all_of("stream.jsonl")[0]
+    assert session.untold == ("compaction", "thinking")
+    assert {"compaction", "thinking"} <= set(assess(session, datetime(2026, 5, 3, tzinfo=UTC)).basis)
+    assert fixture("plain.jsonl").untold == ()
 
 
 def test_a_stream_tells_the_tokens_of_a_run_only() -> None:
@@ -588,6 +607,15 @@ def test_its_own_logs_are_claimed(name: str) -> None:
 )
 def test_other_files_are_not(value: object) -> None:
     assert not gemini.sniff(Sample((value,), is_document=True))
+
+
+def test_messages_of_its_own_type_tell_a_file_that_lost_its_name() -> None:
+    said = [line("user", "hello", "u"), line("gemini", "Hi.", "g")]
+    assert gemini.sniff(Sample(({"messages": said},), is_document=True))
+    assert not gemini.sniff(Sample(({"messages": said[:1]},), is_document=True))
+    assert not gemini.sniff(
+        Sample(({"messages": [{"type": ["gemini"], "id": 1, "content": ""}, 7]},), is_document=True)
+    )
 
 
 def test_nothing_is_nobodys() -> None:

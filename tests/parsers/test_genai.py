@@ -161,8 +161,38 @@ def test_what_a_command_is_called_makes_no_other_call_of_it() -> None:
     assert first.hash == again.hash != opened("run_shell_command", {"command": "ls"}).hash
 
 
-def test_polls_are_told_apart() -> None:
+def test_polls_are_told_apart_and_told() -> None:
     assert opened("task_output", {"id": 7}, "c1").hash != opened("task_output", {"id": 7}, "c2").hash
+    assert opened("task_output", {"id": 7}).frozen(0, 0).is_poll
+    assert not opened("run_shell_command", {"command": "ls"}).frozen(0, 0).is_poll
+
+
+@pytest.mark.parametrize(
+    ("response", "error_type", "evidence"),
+    [
+        ({"error": "Path not in workspace: /x\nmore"}, None, "status error: Path not in workspace: /x"),
+        ({"error": "File not found: a"}, "file_not_found", "error type file_not_found: File not found: a"),
+        ({"error": " "}, None, "status error"),
+    ],
+)
+def test_a_failure_shows_how_its_error_begins(response: Any, error_type: str | None, evidence: str) -> None:
+    verdict = judge("read", None, "error", answer_in(raw(response), RECORD, Losses()), error_type)
+    assert verdict is not None and verdict.evidence == evidence
+
+
+@pytest.mark.parametrize(
+    ("output", "evidence"),
+    [
+        ('{"status": "error", "error": "429"}', "the answer's own status is error: 429"),
+        ('{"status": "error", "error": {"code": 1}}', "the answer's own status is error"),
+        ('{"status": "not_found"}', "status success"),
+        ('{"status": "error"', "status success"),
+        ('["error"]', "status success"),
+    ],
+)
+def test_a_servers_answer_may_call_itself_an_error(output: str, evidence: str) -> None:
+    verdict = judge("mcp", None, "success", answer_in(raw({"output": output}), RECORD, Losses()))
+    assert verdict is not None and verdict.evidence == evidence
 
 
 @pytest.mark.parametrize(

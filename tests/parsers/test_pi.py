@@ -239,6 +239,18 @@ def test_the_first_of_two_results_stands_and_fills_every_copy_of_its_call() -> N
     assert statuses(session) == ["ok", "ok"]
 
 
+@pytest.mark.parametrize(
+    ("text", "evidence"),
+    [
+        ("ENOENT: no such file, access 'a'\nat x", "isError true: ENOENT: no such file, access 'a'"),
+        ("", "isError true"),
+    ],
+)
+def test_a_failure_shows_how_its_text_begins(text: str, evidence: str) -> None:
+    session = read(HEADER, called("read", path="a"), result(text, isError=True))
+    assert calls(session)[0].evidence == evidence
+
+
 def test_ids_that_a_small_server_gives_again_are_other_calls() -> None:
     first = [called(command="ls"), result("", isError=False)]
     second = [called(command="make"), result("Command exited with code 2", isError=True)]

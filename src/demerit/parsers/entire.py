@@ -16,8 +16,9 @@ from typing import Any
 import msgspec
 
 from demerit.model import Author, Body, CallStatus, Event, Message, Notice, Role, Session, ToolCall
-from demerit.parsers import evidence, records
+from demerit.parsers import evidence, genai, pi, records
 from demerit.parsers.evidence import Judgement
+from demerit.parsers.genai import Answer
 from demerit.parsers.records import (
     BAD_CONTENT,
     NOTHING,
@@ -72,6 +73,7 @@ _COPILOT_EXIT = re.compile(
     r"<(?:shellId: \S+ completed|command with id: \S+ exited|exited) with exit code (-?\d{1,9})>\s*\Z"
 )
 _TAIL = 1000
+_MOST_CHARS = 1 << 20
 
 
 @dataclass(slots=True, eq=False)
@@ -83,6 +85,7 @@ class _Call:
     input_hash: str | None = None
     paths: tuple[str, ...] = ()
     command: str | None = None
+    is_poll: bool = False
     verdict: Judgement | None = None
     result: Body | None = None
     original: _Call | None = None
@@ -93,7 +96,7 @@ class _Call:
         status, reason, code = told.verdict or unanswered
         return ToolCall(
             ordinal, index, self.name, evidence.category_of(self.name), status, reason, self.call_id, self.input,
-            self.input_hash, self.paths, code, told.result, self.at,
+            self.input_hash, self.paths, code, told.result, self.at, self.is_poll,
         )  # fmt: skip
 
 
@@ -205,6 +208,7 @@ class _Reader:
             call.paths = evidence.paths_in(value)
             if not call.paths and isinstance(value.get("input"), str):
                 call.paths = evidence.patch_paths(value["input"])
+        call.is_poll = evidence.is_poll(call.name, value)
         call.input_hash = records.input_hash(_compared(call, value))
         if block.id:
             original = self.calls.setdefault(block.id, call)
@@ -221,15 +225,25 @@ class _Reader:
             if found is not None:
                 return evidence.by_exit_code(call.command, int(found[1]), "", "header, exit code")
             return Judgement(CallStatus.UNKNOWN, "every Codex result is called a success")
+        category = evidence.category_of(call.name)
+        if "gemini" in self.agent and result.status in ("success", "error"):
+            answer = Answer(result.output) if result.status == "success" else Answer(error=result.output)
+            return genai.judge(category, call.command, result.status, answer) or _UNKEPT
         if result.status == "error":
             if "claude" in self.agent:
                 judged = evidence.by_claude_error(records.json_head(bytes(result.output), 2048), call.command)
                 return judged._replace(evidence=judged.evidence.replace("is_error true", "status error"))
-            return Judgement(CallStatus.FAILED, "status error")
+            output = records.json_head(bytes(result.output), _MOST_CHARS)
+            if self.agent == "pi":
+                return pi.by_error(category, call.command, output, "status error")
+            line = output.lstrip()[:80].partition("\n")[0]
+            return Judgement(CallStatus.FAILED, f"status error: {line}" if line else "status error")
         if result.status != "success":
             return Judgement(CallStatus.UNKNOWN, f"status {result.status}"[:60])
-        if "copilot" in self.agent and evidence.category_of(call.name) == "shell" and is_given(result.output):
-            output = records.json_head(bytes(result.output), 1 << 20)
+        if category == "shell" and "opencode" in self.agent:
+            return Judgement(CallStatus.UNKNOWN, "status success, which does not tell how the command ended")
+        if category == "shell" and "copilot" in self.agent and is_given(result.output):
+            output = records.json_head(bytes(result.output), _MOST_CHARS)
             found = _COPILOT_EXIT.search(output, max(0, len(output) - _TAIL))
             if found is not None:
                 code = int(found[1])
@@ -272,7 +286,7 @@ class _Reader:
 
 def _compared(call: _Call, value: Any) -> Any:
     """The part of an input that makes two calls the same call: not what a command is called for the reader."""
-    if evidence.is_poll(call.name, value):
+    if call.is_poll:
         return [call.call_id, value]
     if call.command is not None and isinstance(value, dict):
         return {name: inner for name, inner in value.items() if name != "description"}

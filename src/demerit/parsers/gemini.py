@@ -36,6 +36,7 @@ from demerit.parsers.genai import (
     texts_of,
 )
 from demerit.parsers.records import (
+    BAD_CONTENT,
     NOTHING,
     Coverage,
     Home,
@@ -87,11 +88,11 @@ class _Set(msgspec.Struct, rename="camel"):
     kind: str | None = None
     summary: str | None = None
     directories: list[str] | None = None
-    messages: list[msgspec.Raw] | None = None
+    messages: msgspec.Raw = NOTHING
 
 
 class _Patch(msgspec.Struct, rename="camel"):
-    remove_ids: list[msgspec.Raw] | None = None
+    remove_ids: list[Any] | None = None
 
 
 class _Error(msgspec.Struct):
@@ -120,7 +121,7 @@ class _Line(_Set, rename="camel"):
     rewind_to: str | None = msgspec.field(name="$rewindTo", default=None)
     patch: _Patch | None = msgspec.field(name="$patch", default=None)
     # of a saved conversation (`/chat save`)
-    history: list[msgspec.Raw] | None = None
+    history: msgspec.Raw = NOTHING
     role: str | None = None
     parts: list[Part] | None = None
     ts: _Time = None
@@ -138,7 +139,10 @@ class _Line(_Set, rename="camel"):
 
 
 _LINES = LineDecoder(_Line)
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
+# What a chat tells and a stream never does.
+_UNTOLD_BY_STREAMS = ("compaction", "thinking")
 _CANCELLED = ("Request cancelled.", "User cancelled the request.")
 _COMPRESSED = "A compressed context will be sent for future messages"
 _GOT_IT = "Got it. Thanks for the additional context!"
@@ -167,6 +171,7 @@ class _Reader:
         self.is_subagent = False
         self.model: str | None = None
         self.runs = False  # of a stream: between its first line and its last
+        self.is_stream = False
         self.stray: list[Draft] = []
         self.terminal = False
 
@@ -183,9 +188,9 @@ class _Reader:
         elif line.patch is not None:
             if line.patch.remove_ids:
                 self.compaction(at)
-        elif line.messages is not None or line.history is not None:
+        elif is_given(line.messages) or is_given(line.history):
             self.metadata(line, record)
-            for inner in _inside(line.messages or line.history or [], record):
+            for inner in self.inside(line.messages if is_given(line.messages) else line.history, record):
                 for message in _LINES.decode(inner, self.losses):
                     self.message(message, inner)
         elif line.type == "error" and line.id is None:
@@ -197,12 +202,26 @@ class _Reader:
         else:
             self.losses.add("unknown_type", record.offset)
 
+    def inside(self, messages: msgspec.Raw, record: Record) -> Iterator[Record]:
+        """The items of a list in `record`, each as a record of its own: a fault in one costs no other."""
+        try:
+            raws = _LIST.decode(messages) if is_given(messages) else []
+        except BAD_CONTENT:
+            self.losses.add("wrong_type", record.offset)
+            return
+        at = 0
+        for raw in raws:
+            data = bytes(raw)
+            found = record.data.find(data, at) if at >= 0 else -1
+            at = found + len(data) if found >= 0 else -1  # it was salvaged: nothing stands there as it is
+            yield Record(data, None if record.offset is None or found < 0 else record.offset + found)
+
     def message(self, line: _Line, record: Record) -> None:
         """A message of a list, in the form of chats or in that of the API."""
         if line.type is None and line.parts is not None:
             line.type = "user" if line.role == "user" else "gemini"
             line.content, line.timestamp = list(line.parts), line.ts
-        if line.type is None or line.set is not None or line.messages is not None or line.history is not None:
+        if line.type is None or line.set is not None or is_given(line.messages) or is_given(line.history):
             self.losses.add("unknown_type", record.offset)
         else:
             self.read(line, record)
@@ -240,8 +259,8 @@ class _Reader:
         Messages that are known stand as they were first written; here their outputs may be cut. A history that
         was loaded from a file comes under new ids.
         """
-        said = {(draft.role, draft.text): draft for draft in self.drafts} if line.messages else {}
-        for inner in _inside(line.messages or [], record):
+        said = {(draft.role, draft.text): draft for draft in self.drafts} if is_given(line.messages) else {}
+        for inner in self.inside(line.messages, record):
             for message in _LINES.decode(inner, self.losses):
                 if message.id is not None and message.id in self.known:
                     continue
@@ -422,7 +441,8 @@ class _Reader:
     def begin(self, line: _Line, at: datetime | None, record: Record) -> None:
         self.session_id = line.stream_id or self.session_id
         self.model = line.model or self.model
-        self.runs, self.terminal, self.response = True, False, None
+        self.is_stream = self.runs = True
+        self.terminal, self.response = False, None
 
     def said(self, line: _Line, at: datetime | None, record: Record) -> None:
         text = "\n".join(texts_of(parts_of(line.content)))
@@ -440,7 +460,8 @@ class _Reader:
 
     def streamed(self, at: datetime | None) -> Draft:
         """The response that an event belongs to: results come when it is whole."""
-        self.runs, self.terminal = True, False
+        self.is_stream = self.runs = True
+        self.terminal = False
         if self.response is None or self.response.is_answered:
             self.response = self.respond(at)
             self.response.model = self.model
@@ -512,17 +533,8 @@ class _Reader:
             events=tuple(self.events),
             loose_usage=tuple(self.loose),
             losses=self.losses.result(),
+            untold=_UNTOLD_BY_STREAMS if self.is_stream else (),
         )
-
-
-def _inside(raws: list[msgspec.Raw], record: Record) -> Iterator[Record]:
-    """Values in `record`, in their order, each as a record of its own."""
-    at = 0
-    for raw in raws:
-        data = bytes(raw)
-        found = record.data.find(data, at)
-        at = max(at, found + len(data))
-        yield Record(data, None if record.offset is None or found < 0 else record.offset + found)
 
 
 def _thought(thought: _Thought) -> str:
@@ -596,8 +608,9 @@ def _is_chat(value: Any) -> bool:
         return not {"lastUpdated", "messages", "summary", "memoryScratchpad", "directories"}.isdisjoint(update)
     if "sessionId" in value and "projectHash" in value:
         return messages is None or isinstance(messages, list)
-    if isinstance(messages, list) and "sessionId" in value:
-        return any(_is_message(message) for message in messages[:20])
+    if isinstance(messages, list):  # of a file that was cut the name may be missing
+        found = [message["type"] for message in messages[:20] if _is_message(message)]
+        return bool(found) if "sessionId" in value else "gemini" in found
     if isinstance(history, list):
         turns = [turn for turn in history[:20] if isinstance(turn, dict)]
         return bool(turns) and all(

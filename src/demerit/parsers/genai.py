@@ -184,7 +184,7 @@ def by_shell_text(command: str | None, text: str) -> Judgement | None:
     begin = _OUTPUT.search(text)
     if code is not None and _NUMBER.match(code):
         output = text[begin.end() : end][:4096] if begin else ""
-        return by_exit_code(command, int(code), output, "Exit Code line" if shown is None else "displayed exit code")
+        return by_exit_code(command, int(code), output, "Exit Code:" if shown is None else "displayed exit code")
     if signal not in (None, "0", "(none)", "null"):
         return Judgement(CallStatus.FAILED, f"signal {signal}"[:40])
     if code is None and begin is not None and (begin.start() == 0 or "Process_Group_PGID" in ending):
@@ -211,19 +211,29 @@ def _ending(text: str) -> tuple[dict[str, str | Any], int]:
 
 class _Payload(msgspec.Struct):
     status: Any = None
+    error: Any = None
 
 
 _PAYLOAD = msgspec.json.Decoder(_Payload)
 
 
-def _says_error(text: str) -> bool:
-    """Whether a server's tool answered with an object that calls itself an error."""
+def _own_error(text: str) -> str | None:
+    """How a server's tool calls its answer an error, where that is an object that says so."""
     if not text.lstrip().startswith("{"):
-        return False
+        return None
     try:
-        return bool(_PAYLOAD.decode(text).status == "error")
+        said = _PAYLOAD.decode(text)
     except BAD_CONTENT:
-        return False
+        return None
+    if said.status != "error":
+        return None
+    return _told("the answer's own status is error", said.error if isinstance(said.error, str) else "")
+
+
+def _told(by: str, text: str) -> str:
+    """What decided, and how the text of the error begins."""
+    line = text.lstrip()[:80].partition("\n")[0]
+    return f"{by}: {line}" if line else by
 
 
 def judge(
@@ -256,8 +266,9 @@ def judge(
         return Judgement(CallStatus.UNKNOWN, "a result without a status")
     if category == "shell" and is_given(answer.value) and answer.text.strip():
         return Judgement(CallStatus.UNKNOWN, f"{told_by}, which does not tell how the command ended")
-    if category in ("mcp", "other") and _says_error(answer.text):
-        return Judgement(CallStatus.FAILED, f"{told_by}, but the answer's own status is error")
+    own_error = _own_error(answer.text) if category in ("mcp", "other") else None
+    if own_error is not None:
+        return Judgement(CallStatus.FAILED, own_error)
     return Judgement(CallStatus.OK, told_by)
 
 
@@ -274,7 +285,7 @@ def _by_error(text: str, told_by: str, error_type: str | None) -> Judgement:
     broken = _BROKEN.match(text)
     if broken is not None:
         return Judgement(CallStatus.INVALID, f"text: {text[:60].splitlines()[0]}")
-    return Judgement(CallStatus.FAILED, f"error type {error_type}"[:60] if error_type else told_by)
+    return Judgement(CallStatus.FAILED, _told(f"error type {error_type}"[:60] if error_type else told_by, text))
 
 
 # --- calls ---------------------------------------------------------------------------------------------------
@@ -298,7 +309,9 @@ _REMARKS = ("description", "wait_for_previous")
 class OpenCall:
     """A call while its result is still to come."""
 
-    __slots__ = ("at", "body", "call_id", "category", "command", "hash", "name", "paths", "result", "verdict")
+    __slots__ = (
+        "at", "body", "call_id", "category", "command", "hash", "is_poll", "name", "paths", "result", "verdict",
+    )  # fmt: skip
 
     def __init__(self, name: str, call_id: str | None, at: datetime | None, display_name: str | None = None) -> None:
         self.name = name
@@ -308,6 +321,7 @@ class OpenCall:
         self.command: str | None = None
         self.body: Body | None = None
         self.hash: str | None = None
+        self.is_poll = False
         self.paths: tuple[str, ...] = ()
         self.verdict: Judgement | None = None
         self.result: Body | None = None
@@ -331,8 +345,8 @@ class OpenCall:
                 compared = {key: item for key, item in value.items() if key not in _REMARKS}
         else:
             losses.add("wrong_type", record.offset)
-        waits = self.name in _POLLS or is_poll(self.name, value)
-        self.hash = input_hash([self.call_id, compared] if waits else compared)
+        self.is_poll = self.name in _POLLS or is_poll(self.name, value)
+        self.hash = input_hash([self.call_id, compared] if self.is_poll else compared)
 
     def ends(self, verdict: Judgement | None, answer: Answer, record: Record, source: Source) -> None:
         """Takes the result; of two, as a replay has them, the first stands."""
@@ -344,7 +358,7 @@ class OpenCall:
         status, reason, code = self.verdict or _PENDING
         return ToolCall(
             ordinal, index, self.name, self.category, status, reason, self.call_id, self.body, self.hash,
-            self.paths, code, self.result, self.at,
+            self.paths, code, self.result, self.at, self.is_poll,
         )  # fmt: skip
 
 

@@ -484,18 +484,7 @@ class _Reader:
             return Judgement(CallStatus.UNKNOWN, "a result without isError")
         if not message.isError:
             return Judgement(CallStatus.OK, "isError false")
-        text = self.text(message.content, record)
-        ending = _ENDING.search(text[-_ENDING_CHARS:]) if call.category == "shell" else None
-        if ending is not None:
-            if ending["code"]:
-                output = text[: len(text) - len(ending[0])]
-                return by_exit_code(call.command, int(ending["code"]), output, "isError true, exit code")
-            status = CallStatus.CANCELLED if ending["aborted"] else CallStatus.FAILED
-            return Judgement(status, f"isError true: {ending[0].strip()}")
-        for form, status in _FORMS:
-            if form.match(text):
-                return Judgement(status, f"isError true: {text[:80].splitlines()[0]}")
-        return Judgement(CallStatus.FAILED, "isError true")
+        return by_error(call.category, call.command, self.text(message.content, record), "isError true")
 
     # what is said to the model
 
@@ -613,6 +602,22 @@ _HANDLERS: dict[str, _Handler] = {
 _CONVERSATION = frozenset(
     (_Reader.message, _Reader.injected, _Reader.compaction, _Reader.branch_summary, _Reader.model_usage, _Reader.custom)
 )
+
+
+def by_error(category: Category, command: str | None, text: str, flag: str) -> Judgement:
+    """Status of a call whose result is called an error, by pi's own words. `flag` says what called it so."""
+    ending = _ENDING.search(text[-_ENDING_CHARS:]) if category == "shell" else None
+    if ending is not None:
+        if ending["code"]:
+            output = text[: len(text) - len(ending[0])]
+            return by_exit_code(command, int(ending["code"]), output, f"{flag}, exit code")
+        status = CallStatus.CANCELLED if ending["aborted"] else CallStatus.FAILED
+        return Judgement(status, f"{flag}: {ending[0].strip()}")
+    for form, status in _FORMS:
+        if form.match(text):
+            return Judgement(status, f"{flag}: {text[:80].splitlines()[0]}")
+    line = text.lstrip()[:80].partition("\n")[0]
+    return Judgement(CallStatus.FAILED, f"{flag}: {line}" if line else flag)
 
 
 def _text(blocks: list[_Block]) -> str:
