@@ -152,7 +152,9 @@ def _is_part(path: Path, beside: Iterable[str]) -> bool:
         for pattern in bundle.parts:
             if "/" in pattern:
                 inner = pattern.replace("../", "").format(stem=Path(bundle.main).stem, part="*")
-                if path.match(inner):
+                # A name alone could be anybody's: the main file has to be there, as deep as the pattern climbs.
+                down = "*/" * pattern.count("../") + bundle.main
+                if path.match(inner) and ("/" in inner or any(path.parent.glob(down))):
                     return True
             elif any(
                 fnmatch(name, bundle.main) and fnmatch(path.name, pattern.format(stem=Path(name).stem, part="*"))
@@ -238,6 +240,7 @@ def read_sessions(path: Path, limits: Source = Source()) -> list[Session]:  # no
                 name=_as_text(path.name.removesuffix(".jsonl").removesuffix(".json")),
                 modified=_moment(status.st_mtime),
                 parent=_parent(path),
+                folders=tuple(map(_as_text, reversed(path.absolute().parts[-4:-1]))),
             )
             if is_database:
                 return _read_database(path, source)

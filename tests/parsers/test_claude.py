@@ -804,6 +804,17 @@ def test_the_web_export_is_the_same_lines() -> None:
     assert json.loads(export[body.offset : body.offset + body.bytes]) == {"command": "ls"}
 
 
+@pytest.mark.parametrize("rest", ["", ' {"type": "user", "mess', "]}, and more"], ids=["the end", "a line", "a tail"])
+def test_a_web_export_that_was_cut_is_read_as_far_as_it_is_whole(rest: str) -> None:
+    lines = [user("go"), assistant(call("t", command="ls")), result("t", "a", True)]
+    whole = json.dumps({"version": 1, "loglines": lines}, indent=1)
+    cut = (whole.removesuffix("\n ]\n}") + "," + rest) if not rest.startswith("]") else whole + rest
+    session = claude.parse(records([cut.encode()]), Source("export"))[0]
+    assert kinds(session)[0] == ("user", "human", "go")
+    assert statuses(session) == ["failed"]
+    assert [loss.kind for loss in session.losses] == ["malformed_tail"]
+
+
 # --- what is not understood -------------------------------------------------------------------------------
 
 

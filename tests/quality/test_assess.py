@@ -598,12 +598,19 @@ def test_thinking_is_measured_by_turn() -> None:
     assert (got.thinking.tail_tokens, got.thinking.peak_tokens, got.thinking.band) == (300, 300, "medium")
 
 
+def test_of_a_log_that_tells_no_thinking_none_is_not_called_off() -> None:
+    assert report(human(), agent("y"), untold=("thinking",)).thinking is None
+
+
 def test_title_is_the_logs_or_the_first_line_of_the_first_prompt() -> None:
     assert report(human("first line\nsecond"), title="Given").title == "Given"
     assert report(human("\n first line\nsecond")).title == "first line"
     assert report(human("Implement the following plan:\n\n# Round half up\n\nx")).title == "Round half up"
     assert report(human("Look at this:")).title == "Look at this:"
+    order = harness("run the linter\nand mend") | {"role": "user"}
+    assert report(order, agent("y")).title == "run the linter"
     assert report(harness("x"), agent("y")).title is None
+    assert report(agent("y")).title is None
 
 
 def test_names_and_losses_are_handed_through() -> None:

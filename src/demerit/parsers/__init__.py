@@ -10,8 +10,11 @@ from __future__ import annotations
 from demerit.parsers import (
     aider,
     amp,
+    antigravity,
+    atif,
     chat,
     claude,
+    claude_stream,
     cline,
     cline_cli,
     codex,
@@ -21,16 +24,21 @@ from demerit.parsers import (
     entire,
     gemini,
     goose,
+    grok,
+    kimi,
     kiro,
     opencode,
+    openhands,
     pi,
     qwen,
     specstory,
+    swe_agent,
 )
 from demerit.parsers.records import Parser, Sample
 
 PARSERS: tuple[Parser, ...] = (
     claude.PARSER,
+    claude_stream.PARSER,
     codex.PARSER,
     gemini.PARSER,
     opencode.PARSER,
@@ -46,6 +54,12 @@ PARSERS: tuple[Parser, ...] = (
     cursor.PARSER,
     droid.PARSER,
     entire.PARSER,
+    antigravity.PARSER,
+    grok.PARSER,
+    kimi.PARSER,
+    openhands.PARSER,
+    swe_agent.PARSER,
+    atif.PARSER,
     specstory.PARSER,
     chat.PARSER,
 )

@@ -27,6 +27,7 @@ from demerit.parsers.evidence import (
     category_of,
     is_cline_request,
     is_harness_text,
+    is_mini_result,
     patch_paths,
     paths_in,
     starts_with_any,
@@ -84,6 +85,8 @@ def _is_line(value: Any) -> bool:
 
 def _is_list(value: Any) -> bool:
     entries = [item for item in value[:_SNIFFED] if isinstance(item, dict)] if isinstance(value, list) else []
+    if any(map(is_mini_result, entries)):
+        return False
     return bool(entries) and all(_is_message(item) or _is_item(item) for item in entries)
 
 

@@ -62,6 +62,7 @@ from demerit.parsers.records import (
     kept_text,
     parse_time,
     raw_body,
+    salvage,
     token_count,
     utf8_length,
 )
@@ -746,7 +747,9 @@ def _export_lines(record: Record, losses: Losses) -> Iterator[Record]:
     try:
         lines = _EXPORT.decode(record.data).loglines
     except BAD_CONTENT:
-        losses.add("malformed_export", record.offset)
+        for value in salvage(record, losses):
+            found = value.get("loglines") if isinstance(value, dict) else None
+            yield from (Record(msgspec.json.encode(line), None) for line in (found if isinstance(found, list) else ()))
         return
     at = 0
     for raw in lines:

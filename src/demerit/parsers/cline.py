@@ -560,7 +560,7 @@ def parse(records: Iterable[Record], source: Source) -> list[Session]:
         else:
             shown.read(record)
     first = None if shown.first_ts is None else str(_number(shown.first_ts))
-    task = item.id or first or source.name
+    task = item.id or (source.folders[0] if "tasks" in source.folders[1:2] else first or source.name)
     shown.count(task)
     merged = _merged(shown, history) if shown.asked else history.drafts or None
     drafts = shown.drafts if merged is None else merged

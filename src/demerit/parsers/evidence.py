@@ -259,3 +259,16 @@ def _opening(content: Any) -> str:
     if isinstance(content, list) and content and isinstance(content[0], dict):
         content = content[0].get("text")
     return content if isinstance(content, str) else ""
+
+
+MINI_RETURNCODE = re.compile(
+    r"(?:<exception>.{0,4000}?</exception>\s*)?<returncode>(-?\d{1,9})</returncode>", re.DOTALL
+)
+
+
+def is_mini_result(message: Any) -> bool:
+    """Whether it is how mini-swe-agent tells its model what a command gave."""
+    if not isinstance(message, dict) or message.get("role") != "user":
+        return False
+    text = message.get("content")
+    return isinstance(text, str) and MINI_RETURNCODE.match(text) is not None

@@ -47,6 +47,8 @@ class Source(NamedTuple):
     """When the source was last written; None for stdin and lists in memory."""
     parent: str | None = None
     """Session that the source's folder says this one belongs to."""
+    folders: tuple[str, ...] = ()
+    """Names of the three folders that the file lies in, the nearest first: some agents name a session only there."""
     head_chars: int = HEAD_CHARS
     """How much of each large body to keep."""
     text_bytes: int = TEXT_BYTES

@@ -206,13 +206,11 @@ class _Prompts:
         self.count = self.short = self.no_code = self.eligible = 0
         self.digests: set[int] = set()
         self.opener: PromptFacts | None = None
-        self.title: str | None = None
 
     def add(self, text: str) -> None:
         facts = classify_prompt(text)
         if self.opener is None:
             self.opener = facts
-            self.title = _first_line(text)
         self.count += 1
         self.short += facts.short
         self.no_code += facts.no_code_context
@@ -248,6 +246,7 @@ class Assessor:
         self._context = ContextHealthFolder()
         self._prompts = _Prompts()
         self._thinking = ThinkingFolder()
+        self._title: str | None = None
         self._advice = AdviceFolder()
 
     def add(self, message: Message, calls: Sequence[ToolCall]) -> None:
@@ -257,8 +256,11 @@ class Assessor:
             self._models.setdefault(message.model)
         self._ending.add(message)
         self._request(message.usage, own=not message.sidechain)
-        if message.role == "user" and message.author == "human" and message.text.strip():
-            self._prompts.add(message.text)
+        if message.role == "user" and message.text.strip():
+            # A title only names the session, so here a program's or a parent agent's order counts too.
+            self._title = self._title or _first_line(message.text)
+            if message.author == "human":
+                self._prompts.add(message.text)
         if message.role == "assistant" and message.author == "agent" and not message.sidechain:
             reported = message.usage.reasoning_tokens if message.usage else None
             self._thinking.add(estimate_tokens(reported, message.thinking_bytes, message.thinking_kind))
@@ -299,7 +301,7 @@ class Assessor:
         hygiene = self._prompts.hygiene()
         health = self._context.result()
         usage = self._requests.result()
-        thinking = self._thinking.result()
+        thinking = None if "thinking" in session.untold else self._thinking.result()
         events: Counter[str] = Counter(event.kind for event in session.events)
         ending = self._ending.name(session.events)
         failures = signals.tool_failures
@@ -307,7 +309,7 @@ class Assessor:
             path=path,
             agent=session.agent,
             session_id=session.source_id,
-            title=session.title or self._prompts.title,
+            title=session.title or self._title,
             models=tuple(self._models),
             started_at=started,
             ended_at=ended,
@@ -367,7 +369,7 @@ class Assessor:
                 msgspec.structs.replace(ref, why="the session ended on this run of failures") for ref in calls.run.calls
             ]
         if facts.tool_call_pending:
-            return [reference(call, "the session ended before its result") for call in self._ending.open_calls]
+            return [reference(call, "the log ends before its result") for call in self._ending.open_calls]
         return [CallRef(facts.last_user_ord, None, None, None, self._ending.stopped_by(ending), "")]
 
     def _unmeasured(
