@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
@@ -570,3 +571,42 @@ def test_the_tree_of_opencode_is_read(tmp_path: Path, monkeypatch: pytest.Monkey
         message.text for message in test_opencode.fixture("plain").messages
     ]
     assert session.losses == ()
+
+
+# --- names that only a folder tells -------------------------------------------------------------------------
+
+FIXTURES = Path(__file__).parent / "parsers"
+
+
+@pytest.mark.parametrize(
+    ("fixture", "place", "name"),
+    [
+        ("antigravity/plain.jsonl", "brain/conv-1/.system_generated/logs/transcript.jsonl", "conv-1"),
+        ("grok/plain.jsonl", "sessions/shop/s-1/chat_history.jsonl", "s-1"),
+        ("kimi/plain.jsonl", "sessions/shop/s-1/agents/main/wire.jsonl", "s-1"),
+        ("kimi/subagent.jsonl", "sessions/shop/s-1/agents/agent-0/wire.jsonl", "s-1:agent-0"),
+        ("kimi/cli_plain.jsonl", "sessions/shop/s-1/wire.jsonl", "s-1"),
+        ("cline/plain.ui.json", "tasks/1777712400000/ui_messages.json", "1777712400000"),
+        ("grok/plain.jsonl", "elsewhere/shop/s-1/chat_history.jsonl", "chat_history"),
+        ("kimi/plain.jsonl", "elsewhere/shop/s-1/wire.jsonl", "wire"),
+        ("antigravity/plain.jsonl", "logs/transcript.jsonl", "transcript"),
+    ],
+    ids=lambda value: value.rpartition("/")[0],
+)
+def test_a_session_that_only_its_folder_names(tmp_path: Path, fixture: str, place: str, name: str) -> None:
+    path = tmp_path / place
+    path.parent.mkdir(parents=True)
+    shutil.copy(FIXTURES / fixture, path)
+    (session,) = read_sessions(path)
+    assert session.source_id == name
+
+
+def test_a_part_without_a_folder_in_its_name_is_one_only_beside_its_log(tmp_path: Path) -> None:
+    mine = tmp_path / "sessions/shop/s-1"
+    (mine / "agents/main").mkdir(parents=True)
+    shutil.copy(FIXTURES / "kimi/plain.jsonl", mine / "agents/main/wire.jsonl")
+    for folder in (mine, tmp_path / "game"):
+        folder.mkdir(exist_ok=True)
+        (folder / "state.json").write_text("{}")
+    found = {path.relative_to(tmp_path).as_posix() for path in find_logs([str(tmp_path)], [])}
+    assert found == {"sessions/shop/s-1/agents/main/wire.jsonl", "game/state.json"}
