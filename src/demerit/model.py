@@ -131,6 +131,16 @@ class ToolCall(msgspec.Struct, frozen=True):
     at: datetime | None = None
     is_poll: bool = False
     """It only waits for, or looks at, something that is still running: no new piece of work."""
+    mcp_server: str | None = None
+    """The MCP server, where the log names it beside the tool."""
+
+    @property
+    def server(self) -> str | None:
+        """The MCP server whose tool it is, by the log or by a name like `mcp__SERVER__TOOL`; None when not told."""
+        if self.mcp_server or self.category != "mcp":
+            return self.mcp_server
+        server, separator, _ = self.name.removeprefix("mcp__").partition("__")
+        return server if server and (separator or self.name.startswith("mcp__")) else None
 
     @property
     def changes_files(self) -> bool:

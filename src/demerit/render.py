@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from demerit.model import CallStatus
-from demerit.quality.report import BreakdownLine, CallRef, Hygiene, Report, UsageTotals
+from demerit.quality.report import BreakdownLine, CallRef, Hygiene, Report, ToolTally, UsageTotals
 from demerit.quality.summary import Summary
 
 SCHEMA = "demerit.report/1"
@@ -281,11 +281,16 @@ def facts(report: Report) -> list[tuple[str, list[str]]]:
         ("context", _context(report)),
         ("thinking", _thinking(report)),
         ("tokens", _usage(report.usage)),
+        ("MCP", [_server(clean(name), tally) for name, tally in report.mcp_servers.items()]),
         ("events", [count(n, _event(kind)) for kind, n in report.events.items()]),
         ("prompts", _hygiene(report.hygiene)),
         ("unread", _losses(report.losses)),
     ]
     return [(label, items) for label, items in rows if items]
+
+
+def _server(name: str, tally: ToolTally) -> str:
+    return f"{name} {count(tally.calls, 'call')}" + (f", {tally.failures:,} failed" if tally.failures else "")
 
 
 def overall(summary: Summary) -> list[tuple[str, list[str]]]:

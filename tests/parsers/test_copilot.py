@@ -335,6 +335,7 @@ def test_q19_q26_old_tools_are_mapped_and_patches_name_their_files() -> None:
         ("mcp", (), "declined"),
     ]
     assert session.source_id == "old-1" and session.losses == ()
+    assert [call.server for call in calls(session)][-2:] == [None, "github"]
 
 
 # --- who wrote it ---------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from demerit.model import Category
 from demerit.parsers.evidence import (
     by_claude_error,
     by_exit_code,
@@ -13,6 +14,7 @@ from demerit.parsers.evidence import (
     is_poll,
     patch_paths,
     paths_in,
+    server_in,
 )
 
 
@@ -80,3 +82,21 @@ def test_a_patch_names_every_file_that_it_touches() -> None:
         "*** Delete File: e\n*** Update File: src/a.py\n*** End Patch"
     )
     assert patch_paths(patch) == ("src/a.py", "src/b.py", "c d.md", "e")
+
+
+@pytest.mark.parametrize(
+    ("category", "arguments", "server"),
+    [
+        ("mcp", {"server_name": "linear", "tool_name": "get"}, "linear"),
+        ("mcp", {"server": "linear"}, "linear"),
+        ("mcp", {"ServerName": ""}, None),
+        ("mcp", {"serverName": 3}, None),
+        ("mcp", ["linear"], None),
+        ("shell", {"server": "db.example.com"}, None),
+    ],
+    ids=["Cline's", "Cursor's", "an empty name", "no text", "a list", "a tool of another kind"],
+)
+def test_the_server_that_a_tool_for_all_servers_was_given(
+    category: Category, arguments: object, server: str | None
+) -> None:
+    assert server_in(category, arguments) == server

@@ -213,6 +213,11 @@ def test_q26_every_tool_has_its_category(name: str, display: str | None, categor
     assert opened(name, {}, display=display).category == category
 
 
+def test_the_name_that_is_shown_names_the_server() -> None:
+    assert opened("get_file", {}, display="get_file (figma MCP Server)").frozen(0, 0).server == "figma"
+    assert opened("mcp_figma_get_file", {}).frozen(0, 0).server is None
+
+
 @pytest.mark.parametrize(
     ("texts", "typed"),
     [

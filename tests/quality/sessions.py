@@ -25,13 +25,14 @@ def tool(
     files: Sequence[str] = (),
     exit_code: int | None = None,
     is_poll: bool = False,
+    server: str | None = None,
 ) -> ToolCall:
     """A call without its place, which `session` gives it. Equal `input` means equal input."""
     return ToolCall(
         message_ordinal=-1,
         index=-1,
         name=name,
-        category=category_of(name),
+        category="mcp" if server else category_of(name),
         status=CallStatus(status),
         evidence="by hand",
         call_id=id,
@@ -39,6 +40,7 @@ def tool(
         file_paths=tuple(files),
         exit_code=exit_code,
         is_poll=is_poll,
+        mcp_server=server,
     )
 
 

@@ -602,6 +602,23 @@ def test_of_a_log_that_tells_no_thinking_none_is_not_called_off() -> None:
     assert report(human(), agent("y"), untold=("thinking",)).thinking is None
 
 
+def test_tools_of_mcp_servers_are_counted_by_server() -> None:
+    calls = [
+        tool("mcp__github__get_issue"),
+        tool("mcp__github__close_issue", "failed"),
+        tool("mcp__grepai"),
+        tool("use_mcp_tool", server="linear"),
+        tool("mcp_told_by_nothing"),
+        tool("my__bash"),
+    ]
+    got = report(human(), agent("y", *calls)).mcp_servers
+    assert {name: (tally.calls, tally.failures) for name, tally in got.items()} == {
+        "github": (2, 1),
+        "grepai": (1, 0),
+        "linear": (1, 0),
+    }
+
+
 def test_title_is_the_logs_or_the_first_line_of_the_first_prompt() -> None:
     assert report(human("first line\nsecond"), title="Given").title == "Given"
     assert report(human("\n first line\nsecond")).title == "first line"

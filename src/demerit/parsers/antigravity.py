@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from demerit.model import Author, Body, CallStatus, Category, Event, Message, Notice, Role, Session, ToolCall
-from demerit.parsers.evidence import Judgement, by_exit_code, category_of, paths_in
+from demerit.parsers.evidence import Judgement, by_exit_code, category_of, paths_in, server_in
 from demerit.parsers.records import (
     BAD_CONTENT,
     NOTHING,
@@ -140,12 +140,13 @@ class _Call:
     verdict: Judgement | None = None
     result: Body | None = None
     is_running: bool = False
+    server: str | None = None
 
     def frozen(self, ordinal: int, index: int) -> ToolCall:
         status, why, code = self.verdict or _PENDING
         return ToolCall(
             ordinal, index, self.name, self.category, status, why, None, self.input, self.hash, self.paths, code,
-            self.result, self.at, self.is_poll,
+            self.result, self.at, self.is_poll, self.server,
         )  # fmt: skip
 
 
@@ -400,6 +401,7 @@ def _describe(call: _Call, arguments: Any, place: str) -> None:
     """Note what a call's decoded arguments say: what makes it the same call, its files, its command."""
     if isinstance(arguments, dict):
         arguments = {key: _inner(value) for key, value in arguments.items() if key not in _LABELS}
+        call.server = server_in(call.category, arguments)
         command = arguments.get("CommandLine")
         call.command = command if isinstance(command, str) else None
         named = (arguments.get(key) for key in _PATHS)

@@ -24,6 +24,7 @@ from demerit.parsers.evidence import (
     category_of,
     patch_paths,
     paths_in,
+    server_in,
     starts_with_any,
 )
 from demerit.parsers.records import (
@@ -396,9 +397,11 @@ _PENDING = Judgement(CallStatus.PENDING, "no result in the log")
 
 def _tool_call(ordinal: int, index: int, call: Call) -> ToolCall:
     status, reason, code = call.verdict or _PENDING
+    kind = category(call.name)
     return ToolCall(
-        ordinal, index, call.name, category(call.name), status, reason, call.call_id, call.input, call.hash(),
-        call.paths, code, call.result, call.at, is_poll=call.name == "read_command_output",
+        ordinal, index, call.name, kind, status, reason, call.call_id, call.input, call.hash(), call.paths, code,
+        call.result, call.at, is_poll=call.name == "read_command_output",
+        mcp_server=server_in(kind, call.arguments),
     )  # fmt: skip
 
 

@@ -233,6 +233,7 @@ class _Call:
     call_id: str | None
     at: datetime | None
     category: Category
+    server: str | None = None
     command: str | None = None
     input: Body | None = None
     input_hash: str | None = None
@@ -250,7 +251,7 @@ class _Call:
         status, evidence, code = told.verdict or told.unanswered
         return ToolCall(
             ordinal, index, self.name, self.category, status, evidence, self.call_id, self.input, self.input_hash,
-            self.paths, code, told.result, self.at, self.is_poll,
+            self.paths, code, told.result, self.at, self.is_poll, self.server,
         )  # fmt: skip
 
 
@@ -503,7 +504,7 @@ class _Reader:
             texts = value.values() if isinstance(value, dict) else (value,)
             call.paths = evidence.patch_paths("\n".join(text for text in texts if isinstance(text, str)))
         if mcp_server:
-            call.category = "mcp"
+            call.category, call.server = "mcp", mcp_server
         return call
 
     def arguments(self, raw: msgspec.Raw) -> Any:

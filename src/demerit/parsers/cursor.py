@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from demerit.model import Author, Body, CallStatus, Category, Event, Message, Notice, Role, Session, ToolCall
-from demerit.parsers.evidence import category_of, is_harness_text, is_poll, patch_paths, paths_in
+from demerit.parsers.evidence import category_of, is_harness_text, is_poll, patch_paths, paths_in, server_in
 from demerit.parsers.records import (
     BAD_CONTENT,
     NOTHING,
@@ -268,11 +268,12 @@ class _Reader:
             paths = patch_paths("\n".join(text for text in texts if isinstance(text, str)))
         place = [len(self.messages), index]
         poll = name in _POLLS or is_poll(name, value)
+        category = _CATEGORIES.get(name) or category_of(name)
         return ToolCall(
             message_ordinal=place[0],
             index=index,
             name=name,
-            category=_CATEGORIES.get(name) or category_of(name),
+            category=category,
             status=CallStatus.UNKNOWN,
             evidence="Cursor logs no results",
             input=body,
@@ -280,6 +281,7 @@ class _Reader:
             input_hash=input_hash([place, value] if poll else value),
             file_paths=paths,
             is_poll=poll,
+            mcp_server=server_in(category, named),
         )
 
     def session(self) -> Session:

@@ -65,6 +65,16 @@ def category_of(name: str) -> Category:
     return "mcp" if name.startswith("mcp__") else "other"
 
 
+_SERVER_KEYS = ("server_name", "serverName", "ServerName", "server")
+
+
+def server_in(category: Category, arguments: Any) -> str | None:
+    """The MCP server that a tool for calling any server's tools was given; None for other tools."""
+    if category != "mcp" or not isinstance(arguments, dict):
+        return None
+    return next((arguments[key] for key in _SERVER_KEYS if isinstance(arguments.get(key), str)), None) or None
+
+
 _POLLS = frozenset(
     (
         "bashoutput taskoutput task_output agentoutputtool wait wait_agent read_background_output read_shell "

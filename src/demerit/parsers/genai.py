@@ -310,7 +310,8 @@ class OpenCall:
     """A call while its result is still to come."""
 
     __slots__ = (
-        "at", "body", "call_id", "category", "command", "hash", "is_poll", "name", "paths", "result", "verdict",
+        "at", "body", "call_id", "category", "command", "hash", "is_poll", "name", "paths", "result", "server",
+        "verdict",
     )  # fmt: skip
 
     def __init__(self, name: str, call_id: str | None, at: datetime | None, display_name: str | None = None) -> None:
@@ -318,6 +319,8 @@ class OpenCall:
         self.call_id = call_id
         self.at = at
         self.category = _category(name, display_name)
+        served = _SERVED.search(display_name or "")
+        self.server = served[1] if served else None
         self.command: str | None = None
         self.body: Body | None = None
         self.hash: str | None = None
@@ -358,15 +361,18 @@ class OpenCall:
         status, reason, code = self.verdict or _PENDING
         return ToolCall(
             ordinal, index, self.name, self.category, status, reason, self.call_id, self.body, self.hash,
-            self.paths, code, self.result, self.at, self.is_poll,
+            self.paths, code, self.result, self.at, self.is_poll, self.server,
         )  # fmt: skip
 
 
 _PENDING = Judgement(CallStatus.PENDING, "no result in the log")
 
 
+_SERVED = re.compile(r"\(([^()]{1,100}) MCP Server\)\Z")
+
+
 def _category(name: str, display_name: str | None) -> Category:
-    if name.startswith("mcp_") or (display_name or "").endswith(" MCP Server)"):
+    if name.startswith("mcp_") or _SERVED.search(display_name or ""):
         return "mcp"
     known = _CATEGORIES.get(name) or category_of(name)
     return "mcp" if known == "other" and "__" in name else known

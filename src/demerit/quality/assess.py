@@ -54,6 +54,8 @@ class _Calls:
         self.statuses: Counter[str] = Counter()
         self.by_tool: Counter[str] = Counter()
         self.failed_by_tool: Counter[str] = Counter()
+        self.by_server: Counter[str] = Counter()
+        self.failed_by_server: Counter[str] = Counter()
         self.failures = Evidence()
         self.retries = Evidence()
         self.churn = Evidence()
@@ -76,10 +78,15 @@ class _Calls:
         status = call.status._value_  # .value goes through a descriptor, and this runs for every call
         self.statuses[status] += 1
         self.by_tool[call.name] += 1
+        server = call.server if call.category == "mcp" else None
+        if server is not None:
+            self.by_server[server] += 1
         self.with_input += call.input_hash is not None
         if status == "failed" or status == "invalid":
             self.failures.add(call, status)
             self.failed_by_tool[call.name] += 1
+            if server is not None:
+                self.failed_by_server[server] += 1
             self.run.add(call, "part of the longest run of failed calls")
             if self.run.count > self.longest.count:
                 self.longest = self.run
@@ -346,10 +353,8 @@ class Assessor:
             cwd=session.cwd,
             branch=session.branch,
             agent_version=session.agent_version,
-            tools={
-                name: ToolTally(n, calls.failed_by_tool[name] if judged else None)
-                for name, n in calls.by_tool.most_common()
-            },
+            tools=_tallies(calls.by_tool, calls.failed_by_tool if judged else None),
+            mcp_servers=_tallies(calls.by_server, calls.failed_by_server if judged else None),
             events=dict(events),
         )
 
@@ -390,6 +395,10 @@ class Assessor:
         if not self._models:
             yield "models"
         yield from (name for name in session.untold if name not in ("usage", "models"))
+
+
+def _tallies(calls: Counter[str], failures: Counter[str] | None) -> dict[str, ToolTally]:
+    return {name: ToolTally(n, None if failures is None else failures[name]) for name, n in calls.most_common()}
 
 
 def is_idle(session: Session, now: datetime) -> bool:

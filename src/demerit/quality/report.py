@@ -111,11 +111,11 @@ class UsageTotals(msgspec.Struct, frozen=True):
 
 
 class ToolTally(msgspec.Struct, frozen=True):
-    """One tool's calls in a session, after replay dedupe, and how many of them failed or were broken."""
+    """A session's calls of one tool, or of all tools of one MCP server; replays count once."""
 
     calls: int
     failures: int | None
-    """None when the log does not tell how calls went."""
+    """Failed or broken. None when the log does not tell how calls went."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -162,5 +162,7 @@ class Report(msgspec.Struct, frozen=True):
     branch: str | None = None
     agent_version: str | None = None
     tools: dict[str, ToolTally] = {}
+    mcp_servers: dict[str, ToolTally] = {}
+    """Of `tools`, those of MCP servers, by server where the log tells it."""
     events: dict[str, int] = {}
     """Compactions, interrupts, API errors and the like, by kind."""
