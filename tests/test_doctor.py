@@ -353,3 +353,15 @@ def test_every_key_of_the_schema_is_documented() -> None:
 
 def test_coverage_has_the_facts_of_the_parsers() -> None:
     assert list(SCHEMA["$defs"]["coverage"]["properties"]) == list(Coverage._fields)
+
+
+def test_of_many_places_that_are_not_there_a_few_are_named(tmp_path: Path) -> None:
+    text = words(Survey(tmp_path, {}), tmp_path)
+    (line,) = [line for line in text.splitlines() if line.startswith("  Cline, Roo Code and Kilo Code: ")]
+    assert line.count("~/") == 4
+    assert re.search(r", and \d+ other places$", line)
+    (tmp_path / ".cline/data/tasks").mkdir(parents=True)
+    lines = words(Survey(tmp_path, {}), tmp_path).splitlines()
+    at = lines.index("Cline, Roo Code and Kilo Code (cline): no session")
+    assert lines[at + 1].startswith("  looked in  ~/.cline/data/tasks: 0 logs")
+    assert re.fullmatch(r"  and in     \d+ other places, none of which is there", lines[at + 2])

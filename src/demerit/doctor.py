@@ -28,6 +28,7 @@ SCHEMA = "demerit.doctor/1"
 
 _EXAMPLES = 3
 _FILES_SHOWN = 20
+_PLACES_SHOWN = 4
 # Readable, and nothing for us; every other reason is a file that should have been read.
 _NO_LOGS = (
     "it is empty",
@@ -297,13 +298,18 @@ class _Words:
         newest = f", the newest of {agent.newest:%Y-%m-%d %H:%M} UTC" if agent.newest else ""
         what = f"{count(agent.sessions, 'session')} in {count(agent.files, 'file')}, {_size(agent.bytes)}{newest}"
         yield f"{clean(agent.title)} ({agent.agent}): {what if agent.files else 'no session'}"
+        absent = [folder for folder in agent.folders if not folder.exists]
         for folder in agent.folders:
+            if not folder.exists and len(absent) > _PLACES_SHOWN:
+                continue
             inside = count(folder.files, "log")
             if folder.others:
                 inside += f", {count(folder.others, 'other file')}"
             if not folder.exists:
                 inside = "not there"
             yield f"  looked in  {self._path(folder.path)}: {inside}{_variable(folder)}"
+        if len(absent) > _PLACES_SHOWN:
+            yield f"  and in     {len(absent)} other places, none of which is there"
         for label, wanted in (("tells", "yes"), ("partly", "partly"), ("never", "no")):
             names = [fact(name) for name, told in agent.coverage.items() if told == wanted]
             if names:
@@ -332,8 +338,9 @@ class _Words:
         if kept:
             yield from ("", "Not on this machine")
         for agent in kept:
-            places = ", ".join(f"{self._path(folder.path)}{_variable(folder)}" for folder in agent.folders)
-            yield f"  {clean(agent.title)}: {places}"
+            places = [f"{self._path(folder.path)}{_variable(folder)}" for folder in agent.folders[:_PLACES_SHOWN]]
+            more = len(agent.folders) - len(places)
+            yield f"  {clean(agent.title)}: {', '.join(places)}" + (f", and {more} other places" if more else "")
         free = ", ".join(clean(agent.title) for agent in agents if not agent.folders)
         if free:
             yield from ("", f"Without a folder of their own, so to be named on the command line: {free}")
