@@ -15,7 +15,7 @@ import jsonschema_rs
 import pytest
 from tests.test_cli import bad, good
 
-from demerit import __version__, doctor
+from demerit import __version__, doctor, sources
 from demerit.doctor import Survey, coverage_table, in_words
 from demerit.library import Graded, grade_file
 from demerit.parsers import PARSERS
@@ -282,7 +282,9 @@ def test_many_named_files_are_not_listed(tmp_path: Path) -> None:
 
 
 def test_what_an_agent_tells_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(doctor, "PARSERS", (parser("X", times="no", usage="partly", subagents="no"),))
+    x = parser("X", times="no", usage="partly", subagents="no")
+    monkeypatch.setattr(doctor, "PARSERS", (x,))
+    monkeypatch.setattr(sources, "PARSERS", (x,))
     (tmp_path / ".x").mkdir()
     assert words(Survey(tmp_path, {}), tmp_path).split("\n\n", 1)[1] == (
         "X (x): no session\n"

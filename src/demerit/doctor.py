@@ -21,7 +21,7 @@ from demerit.library import REPORT_LIMITS, Graded
 from demerit.parsers import PARSERS
 from demerit.parsers.records import Coverage, Parser
 from demerit.render import clean, count, encoded, fact
-from demerit.sources import Unreadable, agent_logs, find_logs, read_sessions
+from demerit.sources import Unreadable, agent_homes, agent_logs, find_logs, read_sessions
 
 SCHEMA = "demerit.doctor/1"
 """Raised when a key goes or changes its meaning; a new key keeps it."""
@@ -188,13 +188,10 @@ def _folders(home: Path, environ: Mapping[str, str], logs: Sequence[Path]) -> di
     """The folders of each agent, with the number of files in each."""
     patterns: dict[tuple[str, str], list[str]] = {}
     variables: dict[str, str | None] = {}
-    for parser in PARSERS:
-        for place in parser.homes:
-            replaced = place.replaces or place.folder.partition("/")[0]
-            moved = environ.get(place.env) if place.env else None
-            path = str(Path(moved or home / replaced, place.folder.removeprefix(replaced).lstrip("/")))
-            patterns.setdefault((parser.agent, path), []).append(place.pattern)
-            variables[path] = place.env
+    for parser, place, folder in agent_homes(home, environ):
+        path = str(folder)
+        patterns.setdefault((parser.agent, path), []).append(place.pattern)
+        variables[path] = place.env
     found: dict[str, list[Folder]] = {}
     names = [str(log) for log in logs]
     for (agent, path), globs in patterns.items():

@@ -14,8 +14,9 @@ import os
 import sqlite3
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
+from fnmatch import filter as filter_names
 from fnmatch import fnmatch
 from itertools import chain
 from pathlib import Path
@@ -29,6 +30,7 @@ from demerit.parsers import PARSERS, parser_for
 from demerit.parsers.records import (
     BAD_CONTENT,
     Bundle,
+    Home,
     Losses,
     Parser,
     Query,
@@ -53,6 +55,8 @@ _BUFFER = 1 << 20
 _BLANKS = b" \t\r\n\0" + codecs.BOM_UTF8
 # A longer line is cut into pieces, each a malformed record: better than all of it in memory.
 _MAX_LINE = 1 << 27
+# Between two looks at how long SQLite is at it.
+_STEPS = 100_000
 # A JSON file is decoded as one value, so all of it has to fit into memory.
 _MAX_DOCUMENT = 1 << 29
 
@@ -103,20 +107,25 @@ def _why_missing(path: Path) -> str:
 def agent_logs(home: Path, environ: Mapping[str, str], skipped: list[Unreadable]) -> Iterator[Path]:
     """The logs in the own folders of the agents that we know, as far as this user has any, each once."""
     seen: set[Path] = set()
+    for _, place, folder in agent_homes(home, environ):
+        if not _is_folder(folder):
+            continue
+        for path in _walk(folder, skipped, deep="/" in place.pattern):
+            # `**/` stands for no folder as well, which fnmatch does not know.
+            below = path.relative_to(folder).as_posix()
+            fits = fnmatch(below, place.pattern) or fnmatch(below, place.pattern.replace("**/", ""))
+            if fits and path not in seen:
+                seen.add(path)
+                yield path
+
+
+def agent_homes(home: Path, environ: Mapping[str, str]) -> Iterator[tuple[Parser, Home, Path]]:
+    """Where each agent keeps its logs on this machine, whether it is there or not."""
     for parser in PARSERS:
         for place in parser.homes:
             replaced = place.replaces or place.folder.partition("/")[0]
             moved = environ.get(place.env) if place.env else None
-            folder = Path(moved or home / replaced, place.folder.removeprefix(replaced).lstrip("/"))
-            if not _is_folder(folder):
-                continue
-            for path in _walk(folder, skipped, deep="/" in place.pattern):
-                # `**/` stands for no folder as well, which fnmatch does not know.
-                below = path.relative_to(folder).as_posix()
-                fits = fnmatch(below, place.pattern) or fnmatch(below, place.pattern.replace("**/", ""))
-                if fits and path not in seen:
-                    seen.add(path)
-                    yield path
+            yield parser, place, Path(moved or home / replaced, place.folder.removeprefix(replaced).lstrip("/"))
 
 
 def missing_homes(environ: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -134,9 +143,10 @@ def _walk(root: Path, skipped: list[Unreadable], deep: bool = True) -> Iterator[
     # os.walk enters no linked folder, so a loop of links ends here.
     for folder, folders, names in os.walk(root, onerror=complain):
         folders[:] = sorted(folders) if deep else ()
+        parts = _parts_among(Path(folder), names)
         for name in sorted(names):
             path = Path(folder, name)
-            if not name.endswith((*JSON_SUFFIXES, *_OTHER_SUFFIXES)) or _is_part(path, names):
+            if not name.endswith((*JSON_SUFFIXES, *_OTHER_SUFFIXES)) or name in parts:
                 continue
             if path.is_symlink() and not _stays_in(path, root):
                 continue
@@ -144,24 +154,28 @@ def _walk(root: Path, skipped: list[Unreadable], deep: bool = True) -> Iterator[
                 yield path
 
 
-def _is_part(path: Path, beside: Iterable[str]) -> bool:
-    """Whether a file belongs to a source of several files, of which it is not the main one."""
+def _parts_among(folder: Path, names: list[str]) -> set[str]:
+    """Files of a folder that belong to a source of several files, of which they are not the main one."""
+    found: set[str] = set()
     for bundle in _BUNDLES:
-        if fnmatch(path.name, bundle.main):
-            continue
+        mains = filter_names(names, bundle.main)
+        parts: set[str] = set()
         for pattern in bundle.parts:
             if "/" in pattern:
-                inner = pattern.replace("../", "").format(stem=Path(bundle.main).stem, part="*")
+                inner, _, last = (
+                    pattern.replace("../", "").format(stem=Path(bundle.main).stem, part="*").rpartition("/")
+                )
+                fitting = filter_names(names, last)
                 # A name alone could be anybody's: the main file has to be there, as deep as the pattern climbs.
                 down = "*/" * pattern.count("../") + bundle.main
-                if path.match(inner) and ("/" in inner or any(path.parent.glob(down))):
-                    return True
-            elif any(
-                fnmatch(name, bundle.main) and fnmatch(path.name, pattern.format(stem=Path(name).stem, part="*"))
-                for name in beside
-            ):
-                return True
-    return False
+                if fitting and (folder.match(inner) if inner else any(folder.glob(down))):
+                    parts.update(fitting)
+            elif "{stem}" in pattern:
+                parts.update(pattern.format(stem=Path(name).stem) for name in mains)
+            elif mains:
+                parts.update(filter_names(names, pattern))
+        found |= parts.difference(mains)
+    return found
 
 
 def _begins_like_a_log(path: Path) -> bool:
@@ -328,16 +342,21 @@ def _parts(bundle: Bundle, main: Path) -> Iterator[Record]:
             wanted = pattern.format(stem=glob.escape(main.stem), part=glob.escape(stem))
             found += sorted(glob.glob(wanted, root_dir=main.parent))
         stems = [Path(name).stem for name in found]
+        above = main.parent / ("../" * pattern.count("../"))
         for name in found:
             path = main.parent / name
-            try:
-                if not path.is_file():  # a pipe would be waited for
-                    continue
-                data = path.read_bytes()
-            except OSError:
-                continue
-            lines = data.splitlines(keepends=True) if name.endswith(".jsonl") else [data]
-            yield from (Record(line, None, Path(name).as_posix()) for line in lines if line.strip())
+            if _stays_in(path, above):  # or a link would bring in anybody's file
+                yield from (Record(data, None, Path(name).as_posix()) for data in _part(path))
+
+
+def _part(path: Path) -> Iterator[bytes]:
+    with suppress(OSError), open(path, "rb", opener=_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return
+        if path.suffix == ".jsonl":
+            yield from (record.data for record in _lines(file))
+        elif (data := file.read(_MAX_DOCUMENT)).strip():
+            yield data
 
 
 def _read_database(path: Path, source: Source) -> list[Session]:
@@ -351,7 +370,8 @@ def _read_database(path: Path, source: Source) -> list[Session]:
                 raise Unreadable(str(path), "an SQLite database, but no agent's that demerit knows", known)
             known = True
             queries = [query for query in parser.queries if query.table in tables]
-            return _told_by(parser, parser.parse(_rows(database, queries), _as_written(path, source)))
+            rows = _rows(database, queries, _most_bytes(path))
+            return _told_by(parser, parser.parse(rows, _as_written(path, source)))
     except sqlite3.Error as error:
         # The log of a program that stopped, in a folder where SQLite may not write what it needs to read it.
         is_shut = getattr(error, "sqlite_errorname", "") in _NO_PLACE
@@ -372,6 +392,10 @@ def _open_database(path: Path) -> sqlite3.Connection:
     else:
         database = sqlite3.connect(f"{address}?mode=ro", uri=True)
     database.text_factory = lambda data: data.decode("utf-8", "replace")
+    # A view or a column may be a program that never ends, or makes values larger than memory.
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_DOCUMENT)
+    steps = iter(range(_most_bytes(path) // _STEPS))
+    database.set_progress_handler(lambda: next(steps, None) is None, _STEPS)
     database.execute("begin")
     return database
 
@@ -381,6 +405,11 @@ def _status(path: str) -> os.stat_result | None:
         return os.stat(path)
     except OSError:
         return None
+
+
+def _most_bytes(path: Path) -> int:
+    """How much a database may be read to hold; a query may repeat a row beside each of many others."""
+    return _MAX_DOCUMENT + 64 * sum(status.st_size for end in ("", "-wal") if (status := _status(f"{path}{end}")))
 
 
 def _as_written(path: Path, source: Source) -> Source:
@@ -396,13 +425,17 @@ def _tables(database: sqlite3.Connection) -> frozenset[str]:
     return frozenset(str(name) for (name,) in rows)
 
 
-def _rows(database: sqlite3.Connection, queries: Iterable[Query]) -> Iterator[Record]:
+def _rows(database: sqlite3.Connection, queries: Iterable[Query], most: int) -> Iterator[Record]:
     for query in queries:
         cursor = database.execute(query.sql)
         names = [column[0] for column in cursor.description]
         for row in cursor:
             values = (v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in row)
-            yield Record(msgspec.json.encode(dict(zip(names, values, strict=True))), None, query.name)
+            data = msgspec.json.encode(dict(zip(names, values, strict=True)))
+            most -= len(data)
+            if most < 0:
+                raise sqlite3.DataError("far more rows than the file can hold")
+            yield Record(data, None, query.name)
 
 
 def _lines(stream: BinaryIO, end: float = math.inf) -> Iterator[Record]:
