@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
@@ -23,14 +22,12 @@ from demerit.model import (
     CallStatus,
     Category,
     Event,
-    Message,
-    Notice,
     Role,
     Session,
     ThinkingKind,
-    ToolCall,
     Usage,
 )
+from demerit.parsers.drafts import Draft, DraftCall
 from demerit.parsers.evidence import (
     Judgement,
     by_exit_code,
@@ -55,7 +52,6 @@ from demerit.parsers.records import (
     input_hash,
     is_given,
     json_head,
-    kept_text,
     parse_time,
     raw_body,
     token_count,
@@ -224,85 +220,15 @@ _DRIVE = re.compile(r"/[A-Za-z]:")
 # --- reading ----------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
-class _Call:
-    """A call while its result is still to come."""
-
-    name: str
-    call_id: str | None
-    at: datetime | None
-    category: Category
-    verdict: Judgement | None = None
-    unfinished: Judgement = Judgement(CallStatus.PENDING, "no result in the thread")  # noqa: RUF009 - immutable
-    result: Body | None = None
-    input: Body | None = None
-    hash: str | None = None
-    is_poll: bool = False
-    paths: tuple[str, ...] = ()
-    command: str | None = None
-    first: _Call | None = None
-    """The same call, logged before: it has the result."""
-
-    def frozen(self, ordinal: int, index: int) -> ToolCall:
-        told = self.first or self
-        status, why, code = told.verdict or told.unfinished
-        return ToolCall(
-            ordinal, index, self.name, self.category, status, why, self.call_id, self.input, self.hash, self.paths,
-            code, told.result, self.at, self.is_poll,
-        )  # fmt: skip
-
-
-@dataclass(slots=True, eq=False)
-class _Draft:
-    """A message, before it has its ordinal."""
-
-    role: Role
-    author: Author
-    at: datetime | None
-    text: str = ""
-    has_image: bool = False
-    sidechain: bool = False
-    notice: Notice | None = None
-    calls: list[_Call] = field(default_factory=list)
-    thinking: list[Body] = field(default_factory=list)
-    thinking_bytes: int = 0
-    thinking_kind: ThinkingKind | None = None
-    model: str | None = None
-    usage: Usage | None = None
-    stop: str | None = None
-
-    def frozen(self, ordinal: int, source: Source) -> Message:
-        kept = kept_text(self.text, source, whole=self.role == "user")
-        return Message(
-            ordinal=ordinal,
-            role=self.role,
-            author=self.author,
-            text=kept.text,
-            text_bytes=kept.bytes,
-            text_digest=kept.digest,
-            has_image=self.has_image,
-            calls=tuple(call.frozen(ordinal, index) for index, call in enumerate(self.calls)),
-            thinking=tuple(self.thinking),
-            thinking_bytes=self.thinking_bytes,
-            thinking_kind=self.thinking_kind,
-            model=self.model,
-            at=self.at,
-            usage=self.usage,
-            stop_reason=self.stop,
-            sidechain=self.sidechain,
-            notice=self.notice,
-        )
-
-
 class _Reader:
     """Reads one thread into one session."""
 
     def __init__(self, source: Source, losses: Losses) -> None:
         self.source = source
         self.losses = losses
-        self.drafts: list[_Draft] = []
+        self.drafts: list[Draft] = []
         self.events: list[Event] = []
-        self.calls: dict[str, _Call] = {}
+        self.calls: dict[str, DraftCall] = {}
         self.started: datetime | None = None
         self.ended: datetime | None = None
         self.thread = _Thread()
@@ -370,7 +296,7 @@ class _Reader:
         state = message.state or _State()
         at = self.time(usage.timestamp, record)
         at = at or next(filter(None, (self.time(block.startTime, record) for block in blocks)), None)
-        draft = _Draft("assistant", "agent", at, model=usage.model, stop=state.stopReason or state.type)
+        draft = Draft("assistant", "agent", at, model=usage.model, stop=state.stopReason or state.type)
         draft.sidechain = message.parentToolUseId is not None
         texts = []
         for block in blocks:
@@ -388,13 +314,13 @@ class _Reader:
             self.drafts.append(draft)
         if state.type == "cancelled":
             for call in draft.calls:
-                call.unfinished = Judgement(CallStatus.CANCELLED, "its message has state cancelled")
+                call.unanswered = Judgement(CallStatus.CANCELLED, "its message has state cancelled")
             self.event("interrupt", at, "")
-            self.drafts.append(_Draft("context", "harness", at, sidechain=draft.sidechain, notice="interrupt"))
+            self.drafts.append(Draft("context", "harness", at, sidechain=draft.sidechain, notice="interrupt"))
         elif state.type == "error":
             reason = (state.error.message if isinstance(state.error, _Error) else state.error) or "error"
             self.event("api_error", at, reason[:200])
-            notice = _Draft("assistant", "harness", at, reason, sidechain=draft.sidechain, notice="api_error")
+            notice = Draft("assistant", "harness", at, reason, sidechain=draft.sidechain, notice="api_error")
             self.drafts.append(notice)
 
     def usage(self, counts: _Usage, message: _Message) -> Usage | None:
@@ -411,12 +337,12 @@ class _Reader:
         )
         return None if found.is_empty else found
 
-    def call(self, block: _Block, draft: _Draft, record: Record) -> None:
+    def call(self, block: _Block, draft: Draft, record: Record) -> None:
         name = block.name or ""
         if not name:
             self.losses.add("call_without_name", record.offset)
         at = self.time(block.startTime, record) or draft.at
-        call = _Call(name, block.id, at, _CATEGORIES.get(name) or category_of(name))
+        call = DraftCall(name, _CATEGORIES.get(name) or category_of(name), block.id, at)
         if is_given(block.input):
             call.input = self.body(block.input, record)
             try:
@@ -435,7 +361,7 @@ class _Reader:
             else:
                 self.calls[block.id] = call
 
-    def think(self, block: _Block, draft: _Draft, record: Record) -> None:
+    def think(self, block: _Block, draft: Draft, record: Record) -> None:
         ciphertext = block.openAIReasoning.encryptedContent if block.openAIReasoning else None
         kind: ThinkingKind
         if ciphertext:
@@ -486,16 +412,16 @@ class _Reader:
         elif message.parentToolUseId or meta.fromAggman or meta.fromExecutorThreadID:
             author = "agent"
         sidechain = message.parentToolUseId is not None
-        self.drafts.append(_Draft(role, author, at, kept, has_image, sidechain))
+        self.drafts.append(Draft(role, author, at, kept, has_image, sidechain=sidechain))
 
     def info(self, blocks: list[_Block], record: Record) -> None:
         for block in blocks:
             if block.type == "summary":
                 self.event("compaction", None, "")
                 text = (block.summary.summary if block.summary else None) or ""
-                self.drafts.append(_Draft("context", "harness", None, text, notice="compaction_summary"))
+                self.drafts.append(Draft("context", "harness", None, text, notice="compaction_summary"))
             elif block.type == "manual_bash_invocation":  # the user ran it
-                self.drafts.append(_Draft("context", "harness", None, (block.args.cmd if block.args else None) or ""))
+                self.drafts.append(Draft("context", "harness", None, (block.args.cmd if block.args else None) or ""))
             elif block.type != "text":
                 self.losses.add("unknown_block" if block.type else "no_type", record.offset)
 
@@ -506,7 +432,7 @@ class _Reader:
             return
         run = block.run
         if run is not None and run.status in _UNFINISHED:
-            call.unfinished = Judgement(CallStatus.PENDING, f"run status {run.status}")
+            call.unanswered = Judgement(CallStatus.PENDING, f"run status {run.status}")
         elif call.verdict is None:  # of two results, the first stands
             given = block.content
             if run is not None:
@@ -514,7 +440,7 @@ class _Reader:
             call.result = self.body(given, record)
             call.verdict = self.judge(call, block, record)
 
-    def judge(self, call: _Call, block: _Block, record: Record) -> Judgement:
+    def judge(self, call: DraftCall, block: _Block, record: Record) -> Judgement:
         run = block.run
         if run is None:
             if block.is_error is None:
@@ -583,7 +509,7 @@ def _path(uri: str | None) -> str | None:
     return path[1:] if _DRIVE.match(path) else path
 
 
-def _describe(call: _Call, arguments: Any) -> None:
+def _describe(call: DraftCall, arguments: Any) -> None:
     """Note what a call's decoded arguments say: what makes it the same call, its files, its command."""
     call.hash = input_hash(arguments)
     call.is_poll = is_poll(call.name, arguments)

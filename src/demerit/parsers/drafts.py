@@ -41,8 +41,6 @@ from demerit.parsers.records import (
     utf8_length,
 )
 
-_PENDING = Judgement(CallStatus.PENDING, "no result in the log")
-
 
 @dataclass(slots=True, eq=False)
 class DraftCall:
@@ -61,6 +59,10 @@ class DraftCall:
     command: str | None = None
     result: Body | None = None
     is_poll: bool = False
+    first: DraftCall | None = None
+    """The same call, logged before: it has the result."""
+    unanswered: Judgement = Judgement(CallStatus.PENDING, "no result in the log")  # noqa: RUF009 - immutable
+    """What it is if no result comes."""
     continues: bool = False
     """It sends input to a command that is running, or looks at it."""
 
@@ -70,10 +72,11 @@ class DraftCall:
             self.verdict, self.result, self.may_change = verdict, result, False
 
     def frozen(self, ordinal: int, index: int) -> ToolCall:
-        status, why, code = self.verdict or _PENDING
+        told = self.first or self
+        status, why, code = told.verdict or told.unanswered
         return ToolCall(
             ordinal, index, self.name, self.category, status, why, self.call_id, self.input, self.hash, self.paths,
-            code, self.result, self.at, self.is_poll,
+            code, told.result, self.at, self.is_poll,
         )  # fmt: skip
 
 
@@ -94,6 +97,7 @@ class Draft:
     thinking_kind: ThinkingKind | None = None
     model: str | None = None
     usage: Usage | None = None
+    stop: str | None = None
 
     def frozen(self, ordinal: int, source: Source) -> Message:
         kept = kept_text(self.text, source, whole=self.role == "user")
@@ -112,6 +116,7 @@ class Draft:
             model=self.model,
             at=self.at,
             usage=self.usage,
+            stop_reason=self.stop,
             sidechain=self.sidechain,
             notice=self.notice,
         )

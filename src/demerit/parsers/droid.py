@@ -24,14 +24,12 @@ from demerit.model import (
     Category,
     Event,
     Message,
-    Notice,
     Relation,
-    Role,
     Session,
     ThinkingKind,
-    ToolCall,
     Usage,
 )
+from demerit.parsers.drafts import Draft, DraftCall
 from demerit.parsers.evidence import (
     Judgement,
     by_exit_code,
@@ -57,7 +55,6 @@ from demerit.parsers.records import (
     input_hash,
     is_given,
     json_head,
-    kept_text,
     parse_time,
     raw_body,
     token_count,
@@ -184,49 +181,9 @@ _LABELS = frozenset(("riskLevel", "riskLevelReason"))
 
 
 @dataclass(slots=True, eq=False)
-class _Call:
-    """A call while its result is still to come."""
-
-    name: str
-    call_id: str | None
-    at: datetime | None
-    category: Category
-    verdict: Judgement | None = None
-    result: Body | None = None
-    input: Body | None = None
-    hash: str | None = None
-    is_poll: bool = False
-    paths: tuple[str, ...] = ()
-    command: str | None = None
-    first: _Call | None = None
-    """The same call, logged before: it has the result."""
-
-    def frozen(self, ordinal: int, index: int) -> ToolCall:
-        told = self.first or self
-        status, why, code = told.verdict or _PENDING
-        return ToolCall(
-            ordinal, index, self.name, self.category, status, why, self.call_id, self.input, self.hash, self.paths,
-            code, told.result, self.at, self.is_poll,
-        )  # fmt: skip
-
-
-@dataclass(slots=True, eq=False)
-class _Draft:
-    """A message while more of its lines may follow."""
-
-    role: Role
-    author: Author
-    at: datetime | None
-    text: str = ""
-    has_image: bool = False
-    notice: Notice | None = None
+class _Draft(Draft):
     more: list[str] = field(default_factory=list)
     """What the stream adds to the text."""
-    calls: list[_Call] = field(default_factory=list)
-    thinking: list[Body] = field(default_factory=list)
-    thinking_bytes: int = 0
-    thinking_kind: ThinkingKind | None = None
-    model: str | None = None
     id: str | None = None
     """Of the response, in the stream."""
     is_answered: bool = False
@@ -236,23 +193,8 @@ class _Draft:
         return "\n".join(filter(None, (self.text, *self.more)))
 
     def frozen(self, ordinal: int, source: Source) -> Message:
-        kept = kept_text(self.whole(), source, whole=self.role == "user")
-        return Message(
-            ordinal=ordinal,
-            role=self.role,
-            author=self.author,
-            text=kept.text,
-            text_bytes=kept.bytes,
-            text_digest=kept.digest,
-            has_image=self.has_image,
-            calls=tuple(call.frozen(ordinal, index) for index, call in enumerate(self.calls)),
-            thinking=tuple(self.thinking),
-            thinking_bytes=self.thinking_bytes,
-            thinking_kind=self.thinking_kind,
-            model=self.model,
-            at=self.at,
-            notice=self.notice,
-        )
+        self.text, self.more = self.whole(), []
+        return Draft.frozen(self, ordinal, source)
 
     def thought(self, size: int, kind: ThinkingKind, body: Body | None) -> None:
         if size and self.thinking_kind in (None, kind):  # of two kinds in one response, the first counts
@@ -260,9 +202,6 @@ class _Draft:
             self.thinking_kind = kind
         if body is not None:
             self.thinking.append(body)
-
-
-_PENDING = Judgement(CallStatus.PENDING, "no result in the log")
 
 
 class _Reader:
@@ -273,7 +212,7 @@ class _Reader:
         self.losses = Losses()
         self.drafts: list[_Draft] = []
         self.events: list[Event] = []
-        self.calls: dict[str, _Call] = {}
+        self.calls: dict[str, DraftCall] = {}
         self.response: _Draft | None = None  # of the stream, while it may go on
         self.loose: list[Usage] = []
         self.started: datetime | None = None
@@ -418,7 +357,7 @@ class _Reader:
     def call(self, draft: _Draft, name: str, call_id: str | None, raw: msgspec.Raw, record: Record) -> None:
         if not name:
             self.losses.add("call_without_name", record.offset)
-        call = _Call(name, call_id, draft.at, _CATEGORIES.get(name.lower()) or category_of(name))
+        call = DraftCall(name, _CATEGORIES.get(name.lower()) or category_of(name), call_id, draft.at)
         if is_given(raw):
             call.input = self.body(raw, record)
             try:
@@ -445,7 +384,7 @@ class _Reader:
         if self.response is not None:
             self.response.is_answered = True
 
-    def judge(self, call: _Call, content: msgspec.Raw, is_error: bool | None, record: Record) -> Judgement:
+    def judge(self, call: DraftCall, content: msgspec.Raw, is_error: bool | None, record: Record) -> Judgement:
         data = bytes(content)
         is_shell = call.category == "shell"
         text = json_head(data, len(data)) if is_shell or is_error is not False else ""
@@ -607,7 +546,7 @@ def _text(blocks: list[_Block]) -> str:
     return "\n".join(block.text for block in blocks if block.text)
 
 
-def _describe(call: _Call, arguments: Any) -> None:
+def _describe(call: DraftCall, arguments: Any) -> None:
     """Note what a call's decoded arguments say: what makes it the same call, its files, its command."""
     compared = arguments
     if isinstance(arguments, dict) and not _LABELS.isdisjoint(arguments):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -25,14 +24,11 @@ from demerit.model import (
     CallStatus,
     Category,
     Event,
-    Message,
     Notice,
-    Role,
     Session,
-    ThinkingKind,
-    ToolCall,
     Usage,
 )
+from demerit.parsers.drafts import Draft, DraftCall
 from demerit.parsers.evidence import (
     SUMMARIES,
     Judgement,
@@ -58,7 +54,6 @@ from demerit.parsers.records import (
     Source,
     input_hash,
     is_given,
-    kept_text,
     parse_time,
     raw_body,
     token_count,
@@ -208,86 +203,16 @@ _LEAST_SIGNATURE = 64
 # --- reading ----------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
-class _Call:
-    """A call while its result is still to come."""
-
-    name: str
-    call_id: str | None
-    at: datetime | None
-    category: Category
-    verdict: Judgement | None = None
-    result: Body | None = None
-    input: Body | None = None
-    hash: str | None = None
-    is_poll: bool = False
-    paths: tuple[str, ...] = ()
-    command: str | None = None
-    first: _Call | None = None
-    """The same call, logged before: it has the result."""
-
-    def frozen(self, ordinal: int, index: int) -> ToolCall:
-        told = self.first or self
-        status, why, code = told.verdict or _PENDING
-        return ToolCall(
-            ordinal, index, self.name, self.category, status, why, self.call_id, self.input, self.hash, self.paths,
-            code, told.result, self.at, self.is_poll,
-        )  # fmt: skip
-
-
-@dataclass(slots=True, eq=False)
-class _Draft:
-    """A message, before it has its ordinal."""
-
-    role: Role
-    author: Author
-    at: datetime | None
-    text: str = ""
-    has_image: bool = False
-    notice: Notice | None = None
-    calls: list[_Call] = field(default_factory=list)
-    thinking: list[Body] = field(default_factory=list)
-    thinking_bytes: int = 0
-    thinking_kind: ThinkingKind | None = None
-    model: str | None = None
-    usage: Usage | None = None
-    stop: str | None = None
-
-    def frozen(self, ordinal: int, source: Source) -> Message:
-        kept = kept_text(self.text, source, whole=self.role == "user")
-        return Message(
-            ordinal=ordinal,
-            role=self.role,
-            author=self.author,
-            text=kept.text,
-            text_bytes=kept.bytes,
-            text_digest=kept.digest,
-            has_image=self.has_image,
-            calls=tuple(call.frozen(ordinal, index) for index, call in enumerate(self.calls)),
-            thinking=tuple(self.thinking),
-            thinking_bytes=self.thinking_bytes,
-            thinking_kind=self.thinking_kind,
-            model=self.model,
-            at=self.at,
-            usage=self.usage,
-            stop_reason=self.stop,
-            notice=self.notice,
-        )
-
-
-_PENDING = Judgement(CallStatus.PENDING, "no result in the log")
-
-
 class _Reader:
     """Reads the entries of one file into one session."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.losses = Losses()
-        self.drafts: list[_Draft] = []
+        self.drafts: list[Draft] = []
         self.events: list[Event] = []
         self.loose: list[Usage] = []
-        self.calls: dict[str, _Call] = {}
+        self.calls: dict[str, DraftCall] = {}
         self.leaf: str | None = None
         self.places: dict[str, int] = {}  # of each entry, how many messages had come when it was there
         self.started: datetime | None = None
@@ -381,7 +306,7 @@ class _Reader:
         elif role == "user":
             self.prompt(message, at, record)
         elif role in ("system", "developer"):
-            self.drafts.append(_Draft("system", "harness", at, self.text(message.content, record)))
+            self.drafts.append(Draft("system", "harness", at, self.text(message.content, record)))
         elif role in ("bashExecution", "pythonExecution"):  # the user ran it: `!command`
             self.context(at, message.command or message.code or "")
         elif role in ("custom", "hookMessage", "fileMention", "branchSummary"):
@@ -394,7 +319,7 @@ class _Reader:
     def response(self, message: _Message, entry: _Entry, at: datetime | None, record: Record) -> None:
         stop = message.stopReason
         broke = stop in ("aborted", "error")
-        draft = _Draft("assistant", "agent", at, model=message.model or self.model, stop=stop)
+        draft = Draft("assistant", "agent", at, model=message.model or self.model, stop=stop)
         texts = []
         for block in self.blocks(message.content, record):
             if block.type == "text":
@@ -418,13 +343,13 @@ class _Reader:
             self.context(at, reason, "interrupt")
         elif stop == "error":
             self.event("api_error", at, reason[:200])
-            self.drafts.append(_Draft("assistant", "harness", at, reason, notice="api_error"))
+            self.drafts.append(Draft("assistant", "harness", at, reason, notice="api_error"))
 
-    def call(self, block: _Block, draft: _Draft, at: datetime | None, record: Record, never_ran: str | None) -> None:
+    def call(self, block: _Block, draft: Draft, at: datetime | None, record: Record, never_ran: str | None) -> None:
         name = block.name or ""
         if not name:
             self.losses.add("call_without_name", record.offset)
-        call = _Call(name, block.id, at, _CATEGORIES.get(name) or category_of(name))
+        call = DraftCall(name, _CATEGORIES.get(name) or category_of(name), block.id, at)
         if never_ran:
             call.verdict = Judgement(CallStatus.CANCELLED, never_ran)
         if is_given(block.arguments):
@@ -443,7 +368,7 @@ class _Reader:
             else:  # small servers count their calls from 0 in every response
                 self.calls[block.id] = call
 
-    def think(self, block: _Block, draft: _Draft, api: str, record: Record) -> None:
+    def think(self, block: _Block, draft: Draft, api: str, record: Record) -> None:
         signature = block.thinkingSignature or ""
         size, kind = 0, None
         if block.type == "redactedThinking":
@@ -474,7 +399,7 @@ class _Reader:
             call.verdict = self.judge(call, message, record)
             call.result = self.body(message.content, record)
 
-    def judge(self, call: _Call, message: _Message, record: Record) -> Judgement:
+    def judge(self, call: DraftCall, message: _Message, record: Record) -> Judgement:
         if call.category == "shell" and bytes(message.details)[:1] == b"{":
             for details in _DETAILS.decode(Record(bytes(message.details), record.offset), self.losses):
                 if details.exitCode is not None:
@@ -506,10 +431,10 @@ class _Reader:
                 self.context(at, text)
                 return
             author: Author = "agent" if self.is_subagent or message.attribution == "agent" else "human"
-            self.drafts.append(_Draft("user", author, at, kept, has_image))
+            self.drafts.append(Draft("user", author, at, kept, has_image))
 
     def context(self, at: datetime | None, text: str, notice: Notice | None = None) -> None:
-        self.drafts.append(_Draft("context", "harness", at, text, notice=notice))
+        self.drafts.append(Draft("context", "harness", at, text, notice=notice))
 
     def injected(self, entry: _Entry, at: datetime | None, record: Record) -> None:
         self.context(at, self.text(entry.content, record))
@@ -624,7 +549,7 @@ def _text(blocks: list[_Block]) -> str:
     return "\n".join(block.text for block in blocks if block.text)
 
 
-def _describe(call: _Call, arguments: Any) -> None:
+def _describe(call: DraftCall, arguments: Any) -> None:
     """Note what a call's decoded arguments say: what makes it the same call, its files, its command."""
     compared = arguments
     if isinstance(arguments, dict) and not _INTENTS.isdisjoint(arguments):
