@@ -198,7 +198,16 @@ def test_a_run_with_a_message_is_nobodys() -> None:
 def test_the_architects_answer_that_goes_to_the_editor_is_no_prompt() -> None:
     session = fixture("architect")
     assert spoken(session)[2] == ("context", "harness", None)
-    assert [message.model for message in session.messages if message.role == "assistant"] == ["o3", "gpt-4.1"]
+    answers = [message for message in session.messages if message.role == "assistant"]
+    assert [message.model for message in answers] == ["o3", "gpt-4.1"]
+    # The editor is given the answer alone: its small context does not mean that the architect's was shed.
+    assert [message.sidechain for message in answers] == [False, True]
+
+
+def test_after_a_command_the_architect_answers_again() -> None:
+    tested = b"\n#### /test pytest  \n\nThe test is old.\n\n> Tokens: 6k sent, 10 received.  \n"
+    (session,) = read_all((FIXTURES / "architect.md").read_bytes() + tested)
+    assert (session.messages[-1].model, session.messages[-1].sidechain) == ("o3", False)
 
 
 def test_reasoning_is_no_answer() -> None:

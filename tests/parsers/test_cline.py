@@ -232,7 +232,28 @@ def test_t20_an_api_error_without_an_answer_is_a_message_before_what_was_written
         ("user", "human", None),
         ("assistant", "harness", "api_error"),
     ]
-    assert [event.message_ordinal for event in session.events if event.kind == "api_error"] == [0, 0, 4, 4]
+    assert [event.message_ordinal for event in session.events if event.kind == "api_error"] == [0, 0, 4]
+
+
+def test_a_try_that_failed_counts_once_though_the_last_one_is_told_twice() -> None:
+    def row(ts: int, kind: str, name: str, text: str) -> dict[str, object]:
+        return {"ts": ts, "type": kind, kind: name, "text": text}
+
+    rows = [
+        row(1777712400000, "say", "text", "explain"),
+        row(1777712401000, "say", "api_req_started", '{"request": "<task>explain</task>"}'),
+        row(1777712402000, "say", "error_retry", '{"attempt": 1, "maxAttempts": 3}'),
+        row(1777712403000, "say", "error_retry", '{"attempt": 3, "maxAttempts": 3, "failed": true}'),
+        row(1777712404000, "ask", "api_req_failed", "overloaded"),
+        row(1777712405000, "ask", "api_req_failed", "overloaded"),  # older versions ask without a row before
+        row(1777712406000, "say", "error_retry", "no JSON"),
+        row(1777712407000, "ask", "api_req_failed", "overloaded"),
+        row(1777712408000, "say", "error_retry", '{"attempt": 3, "failed": true}'),
+        row(1777712409000, "say", "api_req_started", '{"request": "<task>explain</task>"}'),
+        row(1777712410000, "ask", "api_req_failed", "overloaded"),  # of another request
+    ]
+    (session,) = cline.parse([Record(json.dumps(rows).encode(), 0)], Source(name="ui_messages"))
+    assert [event.kind for event in session.events] == ["api_error"] * 7
 
 
 def test_a_summary_is_no_prompt_and_its_draft_is_none() -> None:
@@ -378,6 +399,19 @@ def test_a_request_as_it_was_sent_is_a_session_with_its_broken_call() -> None:
     ]
     assert [(call.name, call.status.value) for call in calls(session)] == [("read_file", "invalid")]
     assert session.messages[2].model == "qwen3-max"
+
+
+def test_a_request_that_was_not_answered_names_its_model() -> None:
+    body = {
+        "model": "qwen3-max",
+        "messages": [
+            {"role": "system", "content": "You are Roo, a highly skilled software engineer."},
+            {"role": "user", "content": [{"type": "text", "text": "<task>\nread the plan\n</task>"}]},
+        ],
+    }
+    (session,) = cline.parse([Record(json.dumps(body).encode(), 0)], Source(name="body"))
+    assert session.models == ("qwen3-max",)
+    assert spoken(session) == [("system", "harness", None), ("user", "human", None)]
 
 
 def test_a_report_needs_no_bodies() -> None:

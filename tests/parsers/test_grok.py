@@ -104,9 +104,15 @@ def test_the_files_beside_a_history_tell_who_where_and_when() -> None:
     assert not (session.events or session.losses or session.terminal)
 
 
+def test_a_folder_that_is_named_elsewhere_is_not_the_sessions() -> None:
+    session = read(user("<user_info>\nOS\n</user_info>"), user("Workspace Path: /tmp", prompt_index=0))
+    assert session.cwd is None
+
+
 def test_a_history_alone_has_its_files_name_and_no_times() -> None:
     session = read_records(records((FIXTURES / "plain.jsonl").read_bytes()))
-    assert (session.source_id, session.title, session.cwd) == ("chat_history", None, None)
+    assert (session.source_id, session.title) == ("chat_history", None)
+    assert session.cwd == "/home/dev/shop"  # of the program's text about the user's machine
     assert (session.started, session.ended) == (None, None)
     assert statuses(session) == ["unknown", "unknown", "ok", "unknown"]  # the service tells its own call's
 

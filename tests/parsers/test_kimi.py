@@ -294,6 +294,13 @@ def test_q27_a_turn_that_was_cancelled_is_an_interrupt_and_its_retries_are_error
     assert [happened.message_ordinal for happened in session.events] == [0, 0, 0, 4]
 
 
+def test_a_session_without_an_answer_names_the_model_that_was_asked() -> None:
+    asked = {"type": "llm.request", "kind": "loop", "model": "kimi-k2"}
+    session = read(prompt("Go"), asked)
+    assert (session.models, [message.role for message in session.messages]) == (("kimi-k2",), ["user"])
+    assert fixture("plain").models == ()  # its messages name it
+
+
 def test_a_cancel_when_all_is_done_breaks_nothing_off() -> None:
     assert fixture("plain").messages[-1].notice is None  # a record `turn.cancel` stands at its end
 

@@ -91,6 +91,27 @@ STATUSES = {
 }
 
 
+def test_a_flag_that_was_wrong_is_a_submission_that_failed() -> None:
+    def said(role: str, content: str, **more: Any) -> dict[str, Any]:
+        return {"role": role, "content": content, "agent": "primary", **more}
+
+    seen = "Wrong flag!\n(Open file: n/a)\n(Current directory: /ctf)\nbash-$"
+    history = [
+        said("user", "Find the flag."),
+        said("assistant", "```\nsubmit flag{a}\n```", action="submit flag{a}\n"),
+        said("user", seen),
+        said("assistant", "```\ncat answer.txt\n```", action="cat answer.txt\n"),
+        said("user", seen),  # what a command prints is not the environment's own
+        said("assistant", "```\nsubmit flag{b}\n```", action="submit flag{b}\n"),
+    ]
+    session = read({"history": history, "trajectory": [], "info": {"exit_status": "submitted"}})
+    assert [(call.name, call.status, call.evidence) for call in calls(session)] == [
+        ("submit", "failed", "text: Wrong flag!"),
+        ("bash", "unknown", "a result; SWE-agent logs no status"),
+        ("submit", "ok", "exit_status submitted"),
+    ]
+
+
 @pytest.mark.parametrize("name", STATUSES)
 def test_how_each_call_of_a_run_went(name: str) -> None:
     assert [f"{call.name} {call.status}" for call in calls(fixture(name))] == STATUSES[name]

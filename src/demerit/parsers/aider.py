@@ -161,6 +161,7 @@ class _Draft:
     calls: list[_Call] = field(default_factory=list)
     usage: Usage | None = None
     edits: dict[str, str] | None = None
+    sidechain: bool = False
 
 
 class _Chat:
@@ -189,6 +190,7 @@ class _Chat:
         self.interrupted = False
         """The person stopped an answer, of which the beginning may still be logged."""
         self.is_editing = False
+        """The architect's editor is at work, in a conversation of its own that begins anew each time."""
         self.said: list[str] = []
         """What the program said since the last prompt or answer."""
 
@@ -214,6 +216,7 @@ class _Chat:
             self.answer = None
             self.waiting = self.is_editing = True
             return
+        self.is_editing = False  # what a person typed, a command as well, goes to the architect again
         if not is_command:
             self.ask(text)
             return
@@ -230,7 +233,6 @@ class _Chat:
         self.waiting = True
         self.terminal = False
         self.answer = None
-        self.is_editing = False
 
     # the model
 
@@ -242,17 +244,20 @@ class _Chat:
         if "<think" in text or "**THINKING**" in text:
             thoughts = [found[2] or found[4] or found[5] or "" for found in _THOUGHT.finditer(text)]
             text = _THOUGHT.sub("", text)
-        model = self.editor if self.is_editing and self.editor else self.model
-        self.answer = _Draft("assistant", "agent", text.strip("\n"), model=model, thoughts=thoughts)
-        self.drafts.append(self.answer)
+        self.answer = self.begin(text.strip("\n"), thoughts)
         self.terminal = False
         self.said.clear()
         self.stop()
 
+    def begin(self, text: str, thoughts: list[str]) -> _Draft:
+        model = self.editor if self.is_editing and self.editor else self.model
+        draft = _Draft("assistant", "agent", text, model=model, thoughts=thoughts, sidechain=self.is_editing)
+        self.drafts.append(draft)
+        return draft
+
     def call(self, call: _Call) -> None:
         if self.answer is None:
-            self.answer = _Draft("assistant", "agent", "", model=self.model)
-            self.drafts.append(self.answer)
+            self.answer = self.begin("", [])
         self.answer.calls.append(call)
 
     def edit(self, path: str, verdict: Judgement, block: str | None = None) -> None:
@@ -417,6 +422,7 @@ def _message(ordinal: int, draft: _Draft, source: Source) -> Message:
         thinking_kind="text" if thought else None,
         model=draft.model,
         usage=None if draft.usage is None or draft.usage.is_empty else draft.usage,
+        sidechain=draft.sidechain,
         notice=draft.notice,
     )
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from demerit.model import Author, Body, CallStatus, Category, Event, Message, Notice, Role, Session, ToolCall
+from demerit.model import CallStatus, Category, Event, Session
+from demerit.parsers.drafts import Draft, DraftCall
 from demerit.parsers.evidence import Judgement, by_exit_code, category_of, paths_in, server_in
 from demerit.parsers.records import (
     BAD_CONTENT,
@@ -35,7 +35,6 @@ from demerit.parsers.records import (
     input_hash,
     is_given,
     json_head,
-    kept_text,
     parse_time,
     raw_body,
     utf8_length,
@@ -125,45 +124,6 @@ _LABELS = frozenset(("toolAction", "toolSummary"))
 # --- reading ----------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
-class _Call:
-    """A call while its result is still to come."""
-
-    name: str
-    at: datetime | None
-    category: Category
-    input: Body | None = None
-    hash: str | None = None
-    is_poll: bool = False
-    paths: tuple[str, ...] = ()
-    command: str | None = None
-    verdict: Judgement | None = None
-    result: Body | None = None
-    is_running: bool = False
-    server: str | None = None
-
-    def frozen(self, ordinal: int, index: int) -> ToolCall:
-        status, why, code = self.verdict or _PENDING
-        return ToolCall(
-            ordinal, index, self.name, self.category, status, why, None, self.input, self.hash, self.paths, code,
-            self.result, self.at, self.is_poll, self.server,
-        )  # fmt: skip
-
-
-@dataclass(slots=True, eq=False)
-class _Draft:
-    role: Role
-    author: Author
-    at: datetime | None
-    text: str = ""
-    notice: Notice | None = None
-    calls: list[_Call] = field(default_factory=list)
-    thinking: tuple[Body, ...] = ()
-    thinking_bytes: int = 0
-    model: str | None = None
-
-
-_PENDING = Judgement(CallStatus.PENDING, "no result in the log")
 _RUNNING = Judgement(CallStatus.UNKNOWN, "put in the background, and no end of it in the log")
 
 
@@ -173,11 +133,11 @@ class _Reader:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.losses = Losses()
-        self.drafts: list[_Draft] = []
+        self.drafts: list[Draft] = []
         self.events: list[Event] = []
-        self.open: list[_Call] = []  # of the last response, while their results are to come
-        self.steps: dict[int, _Call] = {}  # by the step of a result that says that it goes on
-        self.tasks: dict[str, _Call] = {}
+        self.open: list[DraftCall] = []  # of the last response, while their results are to come
+        self.steps: dict[int, DraftCall] = {}  # by the step of a result that says that it goes on
+        self.tasks: dict[str, DraftCall] = {}
         self.model: str | None = None
         self.name: str | None = None
         self.started: datetime | None = None
@@ -201,12 +161,12 @@ class _Reader:
             self.error(line, at, record)
         elif kind == "CHECKPOINT":
             self.event("compaction", at, "")
-            self.drafts.append(_Draft("context", "harness", at, self.text(line, record), "compaction_summary"))
+            self.drafts.append(Draft("context", "harness", at, self.text(line, record), notice="compaction_summary"))
         elif kind in _SYSTEM or (line.source or "").startswith("USER_"):
             # Also what the person did beside the conversation, a command of their own for one.
             text = self.text(line, record)
             if text.strip():
-                self.drafts.append(_Draft("context", "harness", at, text))
+                self.drafts.append(Draft("context", "harness", at, text))
             if kind == "SYSTEM_MESSAGE":
                 self.finished(text)
         else:
@@ -231,12 +191,12 @@ class _Reader:
             self.model = chosen[1]
         kept = _typed(text)
         if line.source not in (None, "USER_EXPLICIT") or not kept.strip():
-            self.drafts.append(_Draft("context", "harness", at, text))
+            self.drafts.append(Draft("context", "harness", at, text))
         else:
-            self.drafts.append(_Draft("user", "human", at, kept))
+            self.drafts.append(Draft("user", "human", at, kept))
 
     def response(self, line: _Line, at: datetime | None, record: Record) -> None:
-        draft = _Draft("assistant", "agent", at, self.text(line, record), model=self.model)
+        draft = Draft("assistant", "agent", at, self.text(line, record), model=self.model)
         self.drafts.append(draft)
         if is_given(line.thinking):
             try:
@@ -245,19 +205,20 @@ class _Reader:
                 self.losses.add("wrong_type", record.offset)
             else:
                 body = raw_body(line.thinking, record, self.source) if draft.thinking_bytes else None
-                draft.thinking = (body,) if body is not None else ()
+                draft.thinking = [body] if body is not None else []
+                draft.thinking_kind = "text" if draft.thinking_bytes else None
         if line.tool_calls:
             draft.calls = [self.call(got, index, line, at, record) for index, got in enumerate(line.tool_calls)]
             self.open = list(draft.calls)
         if line.status in _CANCELLED:
             self.event("interrupt", at, "")
-            self.drafts.append(_Draft("context", "harness", at, notice="interrupt"))
+            self.drafts.append(Draft("context", "harness", at, notice="interrupt"))
 
-    def call(self, got: _ToolCall, index: int, line: _Line, at: datetime | None, record: Record) -> _Call:
+    def call(self, got: _ToolCall, index: int, line: _Line, at: datetime | None, record: Record) -> DraftCall:
         name = got.name or ""
         if not name:
             self.losses.add("call_without_name", record.offset)
-        call = _Call(name, at, _CATEGORIES.get(name) or category_of(name))
+        call = DraftCall(name, _CATEGORIES.get(name) or category_of(name), at=at)
         if is_given(got.args):
             call.input = raw_body(got.args, record, self.source)
             try:
@@ -284,25 +245,25 @@ class _Reader:
             self.losses.add("wrong_type", record.offset)
         head = json_head(bytes(line.content), 2048)
         text = _TIMES.sub("", head, count=1)
-        if call.verdict is None or call.is_running:
+        if call.verdict is None or call.may_change:
             call.result = raw_body(line.content, record, self.source)
-            call.is_running = False
+            call.may_change = False
             call.verdict = self.judge(call, line, text)
-            if call.is_running and step is not None:
+            if call.may_change and step is not None:
                 self.steps[step] = call
 
-    def judge(self, call: _Call, line: _Line, text: str) -> Judgement:
+    def judge(self, call: DraftCall, line: _Line, text: str) -> Judgement:
         status = line.status
         if status == "RUNNING":
             started = _STARTED.match(text)
             if started is None:
-                call.is_running = True
+                call.may_change = True
                 return _RUNNING
             task = started[1]
             self.name = self.name or task.partition("/")[0]
             if started[2]:
                 return Judgement(CallStatus.OK, "text: a timer was set")
-            call.is_running = True
+            call.may_change = True
             self.tasks[task] = call
             return _RUNNING
         if status in _CANCELLED:
@@ -318,8 +279,8 @@ class _Reader:
         """Note how tasks in the background ended, of which a message of the system tells."""
         for told in _FINISHED.finditer(text):
             call = self.tasks.get(told[1])
-            if call is not None and call.is_running:
-                call.is_running = False
+            if call is not None and call.may_change:
+                call.may_change = False
                 call.verdict = _by_text(call, text[told.end() : told.end() + 4096])
 
     def error(self, line: _Line, at: datetime | None, record: Record) -> None:
@@ -338,10 +299,10 @@ class _Reader:
             call.result = raw_body(line.content, record, self.source)
         elif refused or _BROKEN_CALL.match(inner):
             # The model's answer held no call that could be logged; it is asked for another.
-            self.drafts.append(_Draft("context", "harness", at, text))
+            self.drafts.append(Draft("context", "harness", at, text))
         else:
             self.event("api_error", at, inner[:200])
-            self.drafts.append(_Draft("assistant", "harness", at, inner, "api_error"))
+            self.drafts.append(Draft("assistant", "harness", at, inner, notice="api_error"))
 
     def event(self, kind: Any, at: datetime | None, detail: str) -> None:
         self.events.append(Event(kind, at, len(self.drafts) - 1 if self.drafts else None, detail))
@@ -350,30 +311,12 @@ class _Reader:
         return Session(
             agent="antigravity",
             source_id=self.name or _name_by_folder(self.source) or self.source.name,
-            messages=tuple(self.message(ordinal, draft) for ordinal, draft in enumerate(self.drafts)),
+            messages=tuple(draft.frozen(ordinal, self.source) for ordinal, draft in enumerate(self.drafts)),
             started=self.started,
             ended=self.ended,
             modified=self.source.modified,
             events=tuple(self.events),
             losses=self.losses.result(),
-        )
-
-    def message(self, ordinal: int, draft: _Draft) -> Message:
-        kept = kept_text(draft.text, self.source, whole=draft.role == "user")
-        return Message(
-            ordinal=ordinal,
-            role=draft.role,
-            author=draft.author,
-            text=kept.text,
-            text_bytes=kept.bytes,
-            text_digest=kept.digest,
-            calls=tuple(call.frozen(ordinal, index) for index, call in enumerate(draft.calls)),
-            thinking=draft.thinking,
-            thinking_bytes=draft.thinking_bytes,
-            thinking_kind="text" if draft.thinking_bytes else None,
-            model=draft.model,
-            at=draft.at,
-            notice=draft.notice,
         )
 
 
@@ -386,7 +329,7 @@ def _typed(text: str) -> str:
     return (kept if closed else rest).strip("\n")
 
 
-def _by_text(call: _Call, text: str) -> Judgement:
+def _by_text(call: DraftCall, text: str) -> Judgement:
     """How a call went that came to its end: a command's text tells, any other was done."""
     if call.category != "shell":
         return Judgement(CallStatus.OK, "status DONE")
@@ -397,7 +340,7 @@ def _by_text(call: _Call, text: str) -> Judgement:
     return by_exit_code(call.command, int(told[1] or 0), output)
 
 
-def _describe(call: _Call, arguments: Any, place: str) -> None:
+def _describe(call: DraftCall, arguments: Any, place: str) -> None:
     """Note what a call's decoded arguments say: what makes it the same call, its files, its command."""
     if isinstance(arguments, dict):
         arguments = {key: _inner(value) for key, value in arguments.items() if key not in _LABELS}

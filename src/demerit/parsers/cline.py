@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal
@@ -90,6 +90,13 @@ class _Request(msgspec.Struct, rename="camel"):
     api_protocol: str | None = None
 
 
+class _Retry(msgspec.Struct):
+    """The text of a row `error_retry`."""
+
+    failed: bool = False
+    """It was the last try: the program asks what to do."""
+
+
 class _Environment(msgspec.Struct):
     ts: int | float | None = None
     cline_version: str | None = None
@@ -118,11 +125,13 @@ class _HistoryItem(msgspec.Struct, rename="camel"):
 class _Body(msgspec.Struct):
     """A request as it was sent."""
 
+    model: str | None = None
     messages: msgspec.Raw = NOTHING
 
 
 _ROWS = LineDecoder(_Row)
 _REQUESTS = LineDecoder(_Request)
+_RETRIES = LineDecoder(_Retry)
 _METADATA = LineDecoder(_TaskMetadata)
 _ITEMS = LineDecoder(_HistoryItem)
 _BODIES = LineDecoder(_Body)
@@ -227,6 +236,8 @@ class _Shown:
         self.first_ts: int | float | None = None
         self.cwd: str | None = None
         self.is_first = True
+        self.gave_up = False
+        """The last try of the request at hand failed, and the question what to do is still to come."""
 
     def read(self, record: Record) -> None:
         for item in items(record, self.losses):
@@ -288,6 +299,7 @@ class _Shown:
     def request(self, row: _Row, at: datetime | None, item: Record) -> None:
         info = self.info(row, item)
         self.close(info)
+        self.gave_up = False
         draft = Draft("assistant", "agent", at, ts=row.ts)
         draft.model = row.model_info.model_id if row.model_info is not None else None
         self.asked.append(_Asked(row, info, draft))
@@ -295,10 +307,7 @@ class _Shown:
             self.cwd = cwd_in(info.request)
 
     def info(self, row: _Row, item: Record) -> _Request:
-        if not row.text:
-            return _Request()
-        found = _REQUESTS.decode(Record(row.text.encode("utf-8", "replace"), item.offset), self.losses)
-        return found[0] if found else _Request()
+        return next(iter(_REQUESTS.decode(_inner(row.text, item), self.losses)), _Request()) if row.text else _Request()
 
     def close(self, sent: _Request | None) -> None:
         """The answer at hand is whole: `sent` was the next request, with the results of its calls."""
@@ -455,7 +464,11 @@ class _Shown:
     # the program
 
     def api_error(self, row: _Row, at: datetime | None, item: Record) -> None:
-        self.event("api_error", at, (row.text or "")[:200])
+        is_told, self.gave_up = self.gave_up and row.ask == "api_req_failed", False
+        if row.say == "error_retry" and row.text:
+            self.gave_up = any(retry.failed for retry in _RETRIES.decode(_inner(row.text, item), self.losses))
+        if not is_told:  # after the last try, the question is about the same error
+            self.event("api_error", at, (row.text or "")[:200])
         if self.asked:
             self.asked[-1].failed = True
 
@@ -546,17 +559,21 @@ def parse(records: Iterable[Record], source: Source) -> list[Session]:
     history = History(source, losses)
     metadata = _TaskMetadata()
     item = _HistoryItem()
+    models: list[str] = []
     for record in records:
         part = record.part.rpartition("/")[2]
         if part == "api_conversation_history.json":
             history.read(record)
         elif part == "task_metadata.json":
             metadata = next(iter(_METADATA.decode(record, losses)), metadata)
+            models += [use.model_id for use in metadata.model_usage if use.model_id]
         elif part == "history_item.json":
             item = next(iter(_ITEMS.decode(record, losses)), item)
         elif record.data.lstrip()[:1] == b"{":
-            for body in _bodies(record, losses):
-                history.read(body)
+            for body in _BODIES.decode(record, losses):
+                models += [body.model] if body.model else []
+                if is_given(body.messages):
+                    history.read(_messages(body, record))
         else:
             shown.read(record)
     first = None if shown.first_ts is None else str(_number(shown.first_ts))
@@ -578,7 +595,7 @@ def parse(records: Iterable[Record], source: Source) -> list[Session]:
             relation=relation,
             title=item.title or None,
             cwd=item.workspace or history.cwd or shown.cwd,
-            models=tuple(dict.fromkeys(use.model_id for use in metadata.model_usage if use.model_id)),
+            models=tuple(dict.fromkeys(models)),
             agent_version=next((one.cline_version for one in reversed(metadata.environment_history)), None),
             started=min(times, default=None),
             ended=max(times, default=None),
@@ -591,12 +608,15 @@ def parse(records: Iterable[Record], source: Source) -> list[Session]:
     ]
 
 
-def _bodies(record: Record, losses: Losses) -> Iterator[Record]:
-    for body in _BODIES.decode(record, losses):
-        if is_given(body.messages):
-            data = bytes(body.messages)
-            at = record.data.find(data)
-            yield Record(data, None if record.offset is None or at < 0 else record.offset + at)
+def _messages(body: _Body, record: Record) -> Record:
+    data = bytes(body.messages)
+    at = record.data.find(data)
+    return Record(data, None if record.offset is None or at < 0 else record.offset + at)
+
+
+def _inner(text: str, item: Record) -> Record:
+    """The JSON in a row's text."""
+    return Record(text.encode("utf-8", "replace"), item.offset)
 
 
 def _events(shown: _Shown, history: History, drafts: list[Draft]) -> list[Event]:

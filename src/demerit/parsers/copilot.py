@@ -22,8 +22,9 @@ from typing import Any
 
 import msgspec
 
-from demerit.model import Author, Body, CallStatus, Category, Event, Message, Notice, Role, Session, ToolCall, Usage
+from demerit.model import Author, Body, CallStatus, Category, Event, Message, Notice, Role, Session, Usage
 from demerit.parsers import evidence, records
+from demerit.parsers.drafts import PENDING, DraftCall
 from demerit.parsers.evidence import Judgement
 from demerit.parsers.records import (
     BAD_CONTENT,
@@ -219,40 +220,8 @@ _POLLS = frozenset("read_bash read_powershell list_bash list_powershell read_age
 # Up to late 2025 one tool did what `view`, `create` and `edit` do now.
 _EDITOR: dict[str, Category] = {"view": "read", "create": "write"}
 
-_PENDING = Judgement(CallStatus.PENDING, "no result in the log")
-
 
 # --- reading ------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True, eq=False)
-class _Call:
-    """A call while its result is still to come."""
-
-    name: str
-    call_id: str | None
-    at: datetime | None
-    category: Category
-    server: str | None = None
-    command: str | None = None
-    input: Body | None = None
-    input_hash: str | None = None
-    paths: tuple[str, ...] = ()
-    is_poll: bool = False
-    verdict: Judgement | None = None
-    unanswered: Judgement = _PENDING
-    """What it is if no result comes."""
-    result: Body | None = None
-    original: _Call | None = None
-    """The first call with this id, whose result all copies have."""
-
-    def frozen(self, ordinal: int, index: int) -> ToolCall:
-        told = self.original or self
-        status, evidence, code = told.verdict or told.unanswered
-        return ToolCall(
-            ordinal, index, self.name, self.category, status, evidence, self.call_id, self.input, self.input_hash,
-            self.paths, code, told.result, self.at, self.is_poll, self.server,
-        )  # fmt: skip
 
 
 @dataclass(slots=True, eq=False)
@@ -267,7 +236,7 @@ class _Draft:
     texts: list[str] = field(default_factory=list)
     notice: Notice | None = None
     has_image: bool = False
-    calls: list[_Call] = field(default_factory=list)
+    calls: list[DraftCall] = field(default_factory=list)
     model: str | None = None
     api_call_id: str | None = None
     thinking: list[Body] = field(default_factory=list)
@@ -312,12 +281,12 @@ class _Reader:
         self.events: list[Event] = []
         self.responses: dict[str, _Draft] = {}  # those that may go on, by lane
         self.reasoning: dict[str, list[str]] = {}  # told before the response that it is a part of
-        self.calls: dict[str, _Call] = {}
-        self.begun: dict[str, list[_Call]] = {}  # calls that ran and that no response has named yet, by lane
-        self.since_abort: list[_Call] = []
+        self.calls: dict[str, DraftCall] = {}
+        self.begun: dict[str, list[DraftCall]] = {}  # calls that ran and that no response has named yet, by lane
+        self.since_abort: list[DraftCall] = []
         self.by_user: set[str] = set()
         self.asked: dict[str, str] = {}  # calls by the request for their permission
-        self.shells: dict[str, _Call] = {}  # calls whose command outlived its wait, by shell
+        self.shells: dict[str, DraftCall] = {}  # calls whose command outlived its wait, by shell
         self.usage: dict[str, list[_Counts]] = {}  # by model; more than one where the totals began anew
         self.start = _Data()
         self.model: str | None = None
@@ -471,20 +440,20 @@ class _Reader:
 
     # calls
 
-    def requested(self, request: _Request, lane: str) -> _Call:
+    def requested(self, request: _Request, lane: str) -> DraftCall:
         known = self.calls.get(request.tool_call_id or "")
         begun = self.begun.get(lane, [])
         if known is not None and known in begun:  # it began before the response was logged
             begun.remove(known)
             return known
         call = self.call(request.name, request.tool_call_id, request.arguments, request.mcp_server_name)
-        call.original = known
+        call.first = known
         return call
 
-    def call(self, name: str | None, call_id: str | None, raw: msgspec.Raw, mcp_server: str | None) -> _Call:
+    def call(self, name: str | None, call_id: str | None, raw: msgspec.Raw, mcp_server: str | None) -> DraftCall:
         if not name:
             self.losses.add("call_without_name", self.record.offset)
-        call = _Call(name or "", call_id, self.at, _CATEGORIES.get(name or "") or evidence.category_of(name or ""))
+        call = DraftCall(name or "", _CATEGORIES.get(name or "") or evidence.category_of(name or ""), call_id, self.at)
         if call_id:
             self.calls.setdefault(call_id, call)
             self.since_abort.append(call)
@@ -492,7 +461,7 @@ class _Reader:
         if value is not None:
             call.input = records.raw_body(raw, self.record, self.source)
             call.is_poll = call.name in _POLLS or evidence.is_poll(call.name, value)
-            call.input_hash = records.input_hash([call_id, value] if call.is_poll else _compared(call, value))
+            call.hash = records.input_hash([call_id, value] if call.is_poll else _compared(call, value))
             call.paths = evidence.paths_in(value)
         if isinstance(value, dict):
             command = value.get("command")
@@ -574,7 +543,7 @@ class _Reader:
             self.losses.add("wrong_type", self.record.offset)
         return raw, []
 
-    def judge(self, call: _Call, data: _Data, content: msgspec.Raw, blocks: list[_Block]) -> Judgement:
+    def judge(self, call: DraftCall, data: _Data, content: msgspec.Raw, blocks: list[_Block]) -> Judgement:
         if data.success is None:
             return Judgement(CallStatus.UNKNOWN, "a completion that does not say whether it succeeded")
         if not data.success:
@@ -582,7 +551,7 @@ class _Reader:
             told = f"success false, code {error.code}" if error.code else "success false"
             if error.code in _BY_CODE:
                 return Judgement(_BY_CODE[error.code], told)
-            if call.unanswered is not _PENDING:
+            if call.unanswered is not PENDING:
                 return call.unanswered
             line = (error.message or "").lstrip()[:80].partition("\n")[0]  # the code is nearly always `failure`
             return Judgement(CallStatus.FAILED, f"{told}: {line}" if line else told)
@@ -594,7 +563,7 @@ class _Reader:
             return Judgement(CallStatus.UNKNOWN, f"still running in shell {shell}")
         return self.by_exit(call, data, text, blocks) or Judgement(CallStatus.OK, "success true")
 
-    def by_exit(self, call: _Call, data: _Data, text: str, blocks: list[_Block]) -> Judgement | None:
+    def by_exit(self, call: DraftCall, data: _Data, text: str, blocks: list[_Block]) -> Judgement | None:
         metrics = data.tool_telemetry.metrics if data.tool_telemetry else None
         exited = _EXITED.search(text, len(text) - _TAIL if len(text) > _TAIL else 0)
         code, told_by = metrics.exit_code if metrics else None, "telemetry exit code"
@@ -628,7 +597,7 @@ class _Reader:
         self.add("context", "harness", data.reason, lane, "interrupt")
         self.note("interrupt", data.reason or "")
         for call in self.since_abort:
-            if call.verdict is None and call.unanswered is _PENDING:
+            if call.verdict is None and call.unanswered is PENDING:
                 call.unanswered = Judgement(CallStatus.CANCELLED, "the turn was aborted")
         self.since_abort.clear()
 
@@ -736,7 +705,7 @@ def _sealed_bytes(text: str | None) -> int:
     return len(text) if text and len(text) >= 64 and _REDACTED not in text else 0
 
 
-def _compared(call: _Call, value: Any) -> Any:
+def _compared(call: DraftCall, value: Any) -> Any:
     """The part of an input that makes two calls the same call: not what a command is called for the reader."""
     if call.category == "shell" and isinstance(value, dict):
         return {name: inner for name, inner in value.items() if name != "description"}

@@ -41,6 +41,8 @@ from demerit.parsers.records import (
     utf8_length,
 )
 
+PENDING = Judgement(CallStatus.PENDING, "no result in the log")
+
 
 @dataclass(slots=True, eq=False)
 class DraftCall:
@@ -59,9 +61,11 @@ class DraftCall:
     command: str | None = None
     result: Body | None = None
     is_poll: bool = False
+    server: str | None = None
+    """The MCP server, where the log names it."""
     first: DraftCall | None = None
     """The same call, logged before: it has the result."""
-    unanswered: Judgement = Judgement(CallStatus.PENDING, "no result in the log")  # noqa: RUF009 - immutable
+    unanswered: Judgement = PENDING
     """What it is if no result comes."""
     continues: bool = False
     """It sends input to a command that is running, or looks at it."""
@@ -76,7 +80,7 @@ class DraftCall:
         status, why, code = told.verdict or told.unanswered
         return ToolCall(
             ordinal, index, self.name, self.category, status, why, self.call_id, self.input, self.hash, self.paths,
-            code, told.result, self.at, self.is_poll,
+            code, told.result, self.at, self.is_poll, self.server,
         )  # fmt: skip
 
 

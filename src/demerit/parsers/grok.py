@@ -189,6 +189,7 @@ _IN_BACKGROUND = "[Command moved to background]"
 _QUERY = re.compile(
     r"\s*(?:The user (?:interrupted the previous turn|sent a message while you were working):\s*)?<user_query>"
 )
+_WORKSPACE = re.compile(r"\s*<user_info>.{0,1000}?^Workspace Path: ([^\n]{1,4096})$", re.DOTALL | re.MULTILINE)
 _PREAMBLES = ("<user_info>", "<git_status>", "<project_layout>", "<rules>")
 # Reasons of a text that a person wrote all the same.
 _TYPED = frozenset(("interjection",))
@@ -266,6 +267,7 @@ class _Reader:
         self.prompts: dict[int, datetime] = {}  # when each was sent
         self.last_stop: str | None = None
         self.summary = _Summary()
+        self.workspace: str | None = None
         self.started: datetime | None = None
         self.ended: datetime | None = None
 
@@ -389,6 +391,8 @@ class _Reader:
         if line.prior_turn_interrupt:
             self.interrupt(line.prior_turn_interrupt)
         text = "\n".join(texts)
+        if self.workspace is None and (named := _WORKSPACE.match(text)) is not None:
+            self.workspace = named[1]
         draft = _Draft("context", "harness", text)
         if line.synthetic_reason == "compaction_meta" or starts_with_any(text, SUMMARIES):
             draft.notice = "compaction_summary"
@@ -494,7 +498,7 @@ class _Reader:
             parent_source_id=summary.parent_session_id,
             relation=relation,
             title=summary.generated_title,
-            cwd=info.cwd,
+            cwd=info.cwd or self.workspace,
             branch=summary.head_branch,
             started=self.started,
             ended=self.ended,

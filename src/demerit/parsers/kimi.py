@@ -819,6 +819,7 @@ class _Reader:
             events=tuple(events),
             loose_usage=tuple(self.loose),
             losses=self.losses.result(),
+            models=(self.model,) if self.model and not any(draft.model for draft in kept) else (),
         )
 
     def message(self, ordinal: int, draft: _Draft) -> Message:

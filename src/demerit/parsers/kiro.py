@@ -17,8 +17,9 @@ from typing import Any
 
 import msgspec
 
-from demerit.model import Author, Body, CallStatus, Category, Event, Message, Notice, Role, Session, ToolCall
+from demerit.model import Author, Body, CallStatus, Category, Event, Message, Notice, Role, Session
 from demerit.parsers import evidence, records
+from demerit.parsers.drafts import DraftCall
 from demerit.parsers.evidence import Judgement
 from demerit.parsers.records import (
     BAD_CONTENT,
@@ -252,35 +253,10 @@ _WRITERS = frozenset(("fs_write", "write"))
 # What a call is called for the reader changes from one run of it to the next.
 _FOR_THE_READER = frozenset(("__tool_use_purpose", "summary"))
 
-_PENDING = Judgement(CallStatus.PENDING, "no result in the log")
 _NO_IDS = Judgement(CallStatus.UNKNOWN, "the log has no ids and no results")
 
 
 # --- reading ----------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True, eq=False)
-class _Call:
-    name: str
-    call_id: str | None
-    at: datetime | None
-    category: Category
-    input: Body | None = None
-    input_hash: str | None = None
-    paths: tuple[str, ...] = ()
-    command: str | None = None
-    verdict: Judgement | None = None
-    result: Body | None = None
-    original: _Call | None = None
-    """The first call with this id, whose result all copies have."""
-
-    def frozen(self, ordinal: int, index: int) -> ToolCall:
-        told = self.original or self
-        status, reason, code = told.verdict or (_PENDING if self.call_id else _NO_IDS)
-        return ToolCall(
-            ordinal, index, self.name, self.category, status, reason, self.call_id, self.input, self.input_hash,
-            self.paths, code, told.result, self.at,
-        )  # fmt: skip
 
 
 @dataclass(slots=True, eq=False)
@@ -291,7 +267,7 @@ class _Draft:
     text: str = ""
     notice: Notice | None = None
     has_image: bool = False
-    calls: list[_Call] = field(default_factory=list)
+    calls: list[DraftCall] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
     model: str | None = None
     message_id: str | None = None
@@ -306,7 +282,7 @@ class _Reader:
         self.record = Record(b"")
         self.drafts: list[_Draft] = []
         self.events: list[Event] = []
-        self.calls: dict[str, _Call] = {}
+        self.calls: dict[str, DraftCall] = {}
         self.times: list[datetime] = []
         self.session_id: str | None = None
         self.untold: tuple[str, ...] = ()
@@ -342,11 +318,13 @@ class _Reader:
         is_harness = text.startswith(_HARNESS_ANSWERS)
         return self.add("assistant", "harness" if is_harness else "agent", at, text)
 
-    def call(self, name: str | None, call_id: str | None, raw: msgspec.Raw, at: datetime | None) -> _Call:
+    def call(self, name: str | None, call_id: str | None, raw: msgspec.Raw, at: datetime | None) -> DraftCall:
         if not name:
             self.losses.add("call_without_name", self.record.offset)
         name = name or ""
-        call = _Call(name, call_id or None, at, _CATEGORIES.get(name) or evidence.category_of(name))
+        call = DraftCall(name, _CATEGORIES.get(name) or evidence.category_of(name), call_id or None, at)
+        if call.call_id is None:
+            call.unanswered = _NO_IDS
         call.input = records.raw_body(raw, self.record, self.source)
         try:
             value = msgspec.json.decode(raw)
@@ -363,10 +341,10 @@ class _Reader:
             operations = value.get("operations")
             every = (value, *(operations if isinstance(operations, list) else ()))
             call.paths = tuple(dict.fromkeys(path for one in every for path in evidence.paths_in(one)))
-        call.input_hash = records.input_hash(value)
+        call.hash = records.input_hash(value)
         if call.call_id:
             original = self.calls.setdefault(call.call_id, call)
-            call.original = original if original is not call else None
+            call.first = original if original is not call else None
         return call
 
     def result(self, call_id: str | None, verdict: Judgement, body: Body | None) -> None:

@@ -219,6 +219,8 @@ _EDITED = re.compile(
     r"\[File: |File updated\. |Text replaced\. |Replaced \d+ occurrences|File created successfully at|"
     r"The file \S{1,500} has been edited\."
 )
+# What the environment of a contest says of an answer that is not the right one; the run goes on.
+_WRONG_FLAG = "Wrong flag!"
 _EXITS = re.compile(r"Exit(?:ing)? due to ")
 _API_EXITS = re.compile(r"\bexit_(?:api|context)\b")
 
@@ -603,6 +605,8 @@ def _by_form(call: DraftCall, text: str) -> Judgement:
     found = next(filter(None, (form.match(text) for form in _FORMS)), None)
     if found is not None:
         return Judgement(CallStatus.FAILED, f"text: {found[0].splitlines()[0][:80]}")
+    if call.name == "submit" and text.startswith(_WRONG_FLAG):
+        return Judgement(CallStatus.FAILED, f"text: {_WRONG_FLAG}")
     found = _EDITED.match(text) if call.category in ("edit", "write") else None
     if found is not None:
         return Judgement(CallStatus.OK, f"text: {found[0].strip()}")
