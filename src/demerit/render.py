@@ -133,8 +133,8 @@ def title(report: Report) -> str:
 
 
 def duration(report: Report) -> str:
-    """How long the session went on; empty where the log has no times."""
-    if report.started_at is None or report.ended_at is None:
+    """How long the session went on; empty where the log has no times, or a single one."""
+    if report.started_at is None or report.started_at == report.ended_at or report.ended_at is None:
         return ""
     minutes = report.duration_minutes
     if minutes < 1:

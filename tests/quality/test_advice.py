@@ -40,6 +40,18 @@ CODE = human("fix the rounding in src/cart.py please")
             id="the same input failing three times, with other calls between",
         ),
         pytest.param(
+            "same_call_fails_again",
+            calls(*[tool(status="failed"), tool("Edit", "failed", files=["a.py"])] * 3),
+            calls(*[tool(status="failed"), tool("Edit", files=["a.py"])] * 4),
+            id="a command that is run again after each change is no repetition",
+        ),
+        pytest.param(
+            "same_call_fails_again",
+            calls(*[tool("Fetch", "failed"), tool("Edit", files=["a.py"])] * 3),
+            calls(*[tool("Fetch", "failed"), tool("Edit", files=["a.py"])] * 2),
+            id="a change to a file helps no other tool",
+        ),
+        pytest.param(
             "tool_always_fails",
             calls(*[tool("WebFetch", "failed", input=str(n)) for n in range(3)]),
             calls(*[tool("WebFetch", "failed", input=str(n)) for n in range(3)], tool("WebFetch", input="ok")),
@@ -80,6 +92,12 @@ CODE = human("fix the rounding in src/cart.py please")
             calls(*[tool("Read", files=["a.py"])] * 4),
             calls(*[tool("Read", files=["a.py"], input=str(n)) for n in range(9)]),
             id="other parts of a long file are no repetition",
+        ),
+        pytest.param(
+            "file_read_again",
+            calls(*[tool("Read", files=["a.py"])] * 4),
+            calls(*[tool("Read", files=["a.py"], input=None)] * 4),
+            id="which part was read is not in the log",
         ),
         pytest.param(
             "prompts_name_no_code",

@@ -624,6 +624,11 @@ def test_title_is_the_logs_or_the_first_line_of_the_first_prompt() -> None:
     assert report(human("\n first line\nsecond")).title == "first line"
     assert report(human("Implement the following plan:\n\n# Round half up\n\nx")).title == "Round half up"
     assert report(human("Look at this:")).title == "Look at this:"
+    assert report(human("We solve an issue.\nISSUE:\nx")).title == "We solve an issue."
+    assert report(human("Task:\nISSUE:\nRounding is off")).title == "Rounding is off"
+    assert report(human("Please list:\n\n1. the files\n2. the tests")).title == "Please list:"
+    assert report(human("<git-context>\nWhere is the cart?")).title == "Where is the cart?"
+    assert report(human("<div>")).title == "<div>"
     order = harness("run the linter\nand mend") | {"role": "user"}
     assert report(order, agent("y")).title == "run the linter"
     assert report(harness("x"), agent("y")).title is None

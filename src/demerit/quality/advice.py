@@ -19,7 +19,7 @@ _REFS = 20
 
 
 # Members of an enum are looked up through a descriptor, and `add` runs for every call.
-_OK, _FAILED, _BENIGN = CallStatus.OK, CallStatus.FAILED, CallStatus.BENIGN
+_OK, _FAILED, _BENIGN, _UNKNOWN = CallStatus.OK, CallStatus.FAILED, CallStatus.BENIGN, CallStatus.UNKNOWN
 _INVALID, _DECLINED = CallStatus.INVALID, CallStatus.DECLINED
 
 
@@ -43,6 +43,9 @@ class AdviceFolder:
         self.tools: dict[str, _Tool] = {}
         self.by_model: Counter[tuple[str, str]] = Counter()
         self.failed_inputs: dict[tuple[str, str], Evidence] = {}
+        self.failed_commands: dict[tuple[str, str], Evidence] = {}
+        """The same of shell commands, since the last change to a file: a test run after it is no repetition."""
+        self.failed_again: tuple[str, Evidence] = ("", Evidence())
         self.reads: dict[str, dict[str | None, Evidence]] = {}
         self.read_again: dict[str, Evidence] = {}
         self.hygiene = Hygiene(0, 0, 0, 0, False)
@@ -61,15 +64,21 @@ class AdviceFolder:
             tool.failed.add(call, "failed")
             if call.input_hash is not None:
                 key = (call.name, call.input_hash)
-                self.failed_inputs.setdefault(key, Evidence()).add(call, "failed with this very input")
+                inputs = self.failed_commands if call.category == "shell" else self.failed_inputs
+                again = inputs.setdefault(key, Evidence())
+                again.add(call, "failed with this very input")
+                if again.count > self.failed_again[1].count:
+                    self.failed_again = (call.name, again)
         elif status is _INVALID:
             tool.invalid.setdefault(model or "", Evidence()).add(call, "the call itself was broken")
         elif status is _DECLINED and not call.changes_files:
             tool.declined.add(call, "declined")
         if call.changes_files:
+            if status is _OK or status is _UNKNOWN:
+                self.failed_commands.clear()
             for path in call.file_paths:
                 self.reads.pop(path, None)
-        elif call.category == "read" and status is _OK and len(call.file_paths) == 1:
+        elif call.category == "read" and status is _OK and call.input_hash is not None and len(call.file_paths) == 1:
             # Another part of a long file is no repetition: the input tells the parts apart.
             path = call.file_paths[0]
             reads = self.reads.setdefault(path, {}).setdefault(call.input_hash, Evidence())
@@ -102,8 +111,8 @@ def model_breaks_tool_schema(facts: AdviceFolder) -> Advice | None:
 
 
 def same_call_fails_again(facts: AdviceFolder) -> Advice | None:
-    """The same tool with the same input failed three times or more, wherever in the session."""
-    (name, _), refs = max(facts.failed_inputs.items(), key=lambda item: item[1].count, default=(("", ""), Evidence()))
+    """The same tool with the same input failed three times or more; a shell command, with no file changed meanwhile."""
+    name, refs = facts.failed_again
     if refs.count < 3:
         return None
     text = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -197,12 +198,19 @@ class _Ending:
         return "the model answered with nothing" if self.is_silent else "nobody answered the user's last word"
 
 
+_TAG = re.compile(r"</?[\w-]+>")
+_ITEM = re.compile(r"[-*+•] |\d+[.)] ")
+
+
 def _first_line(text: str) -> str:
     """The first line that says something: of "Implement the following plan:" and a heading, the heading."""
     lines = [line.strip() for line in text.lstrip()[:2000].splitlines()]
     lines = [line for line in lines if line]
-    line = lines[1].lstrip("# ") if len(lines) > 1 and lines[0].endswith(":") else lines[0]
-    line = line or lines[0]
+    said = [line for line in lines if not _TAG.fullmatch(line)] or lines
+    at = 0
+    while at < len(said) - 1 and said[at].endswith(":") and not _ITEM.match(said[at + 1]):
+        at += 1
+    line = said[at].lstrip("# ") or said[at]
     return line if len(line) <= _TITLE_CHARS else f"{line[: _TITLE_CHARS - 1]}…"
 
 
