@@ -53,7 +53,7 @@ def logs_below(roots: Iterable[Path]) -> dict[str, list[Log]]:
 
     def recording(parser: Parser) -> Parser:
         def parse(records: Iterable[Record], source: Source) -> list[Session]:
-            logs[parser.agent].append((list(records), source))
+            logs[parser.title].append((list(records), source))
             return []
 
         return parser._replace(parse=parse)
@@ -102,4 +102,4 @@ if __name__ == "__main__":
     fixtures = logs_below([ROOT / "tests" / "parsers"])
     for chosen in PARSERS:
         if len(sys.argv) == 1 or chosen.agent in sys.argv[1:]:
-            measure(chosen, found.get(chosen.agent) or fixtures[chosen.agent])
+            measure(chosen, found.get(chosen.title) or fixtures[chosen.title])

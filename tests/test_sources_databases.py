@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import os
 import shutil
@@ -134,6 +135,25 @@ def test_a_table_that_is_missing_gives_nothing(tmp_path: Path, toy: Toy) -> None
 def test_a_view_is_as_good_as_a_table(tmp_path: Path, toy: Toy) -> None:
     read_sessions(database(tmp_path / "toy.db", *CHAT, "create view note as select id, said as x from chat"))
     assert toy.rows[2:] == [("notes", {"id": 1, "x": "hi"}), ("notes", {"id": 2, "x": "there"})]
+
+
+ENDLESS = "create view note as with recursive t(id) as (select 1 union all select id + 1 from t) select "
+
+
+@pytest.mark.parametrize(
+    "rows",
+    ["id from t", "id from t where id < 0", "id, printf('%.*c', 9000000, 'x') as x from t"],
+    ids=["small", "none", "large"],
+)
+def test_a_view_without_an_end_is_told(tmp_path: Path, toy: Toy, rows: str) -> None:
+    path = database(tmp_path / "toy.db", *CHAT, ENDLESS + rows)
+    toy.then = lambda record: toy.records.clear()
+    assert reason(path) in ("SQLite says: interrupted", "SQLite says: far more rows than the file can hold")
+
+
+def test_a_value_that_is_larger_than_memory_is_not_made(tmp_path: Path, toy: Toy) -> None:
+    path = database(tmp_path / "toy.db", *CHAT, "create view note as select zeroblob(999999999) as id")
+    assert reason(path) == "SQLite says: string or blob too big"
 
 
 def test_columns_that_are_missing_or_new_are_taken_as_they_are(tmp_path: Path, toy: Toy) -> None:
@@ -527,6 +547,47 @@ def test_a_part_that_cannot_be_read_is_left_out(storage: Path, toy: Toy) -> None
         "prt_2.json",
         "prt_2.json",  # of msg_b: its message is gone, its parts are there
     ]
+
+
+def test_a_part_that_a_link_brings_in_from_elsewhere_is_left_out(tmp_path: Path, toy: Toy) -> None:
+    secret = put(tmp_path, "home/secret/key.json", '{"key": 1}')
+    put(tmp_path, "home/secret/notes.jsonl", '{"key": 2}')
+    main = put(tmp_path, "storage/session/p1/ses_1.json", '{"toy": 1}')
+    (tmp_path / "storage/message").mkdir()
+    (tmp_path / "storage/message/ses_1").symlink_to(secret.parent)
+    (main.parent / "ses_1.notes.jsonl").symlink_to(secret.parent / "notes.jsonl")
+    read_sessions(main)
+    assert toy.rows == [("", {"toy": 1})]
+
+
+def test_a_part_of_lines_is_read_a_line_at_a_time(tmp_path: Path, toy: Toy) -> None:
+    main = put(tmp_path, "ses_1.json", '{"toy": 1}')
+    put(tmp_path, "ses_1.notes.jsonl", '{"n": "%s"}\n' % ("x" * 100_000) * 300)
+    toy.then = lambda record: toy.records.clear()
+    tracemalloc.start()
+    try:
+        read_sessions(main)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_walk_looks_at_each_name_of_a_folder_only_a_few_times(
+    tmp_path: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(300):
+        put(tmp_path, f"ses_{number}.json", '{"toy": 1}')
+        put(tmp_path, f"ses_{number}.notes.jsonl")
+    calls: list[int] = []
+    filtered = fnmatch.filter
+
+    def counted(names: list[str], pattern: str) -> list[str]:
+        calls.append(len(names))
+        return filtered(names, pattern)
+
+    monkeypatch.setattr(fnmatch, "filter", counted)
+    assert len(list(find_logs([str(tmp_path)], []))) == 300
+    assert sum(calls) < 10 * 600
 
 
 def test_empty_parts_and_blank_lines_are_left_out(tmp_path: Path, toy: Toy) -> None:

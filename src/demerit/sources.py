@@ -7,16 +7,17 @@ cannot read becomes a `Skipped` with the reason. A path that the caller named ra
 from __future__ import annotations
 
 import codecs
+import fnmatch as patterns
 import glob
 import io
 import math
 import os
+import re
 import sqlite3
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from datetime import UTC, datetime
-from fnmatch import filter as filter_names
 from fnmatch import fnmatch
 from itertools import chain
 from pathlib import Path
@@ -55,8 +56,10 @@ _BUFFER = 1 << 20
 _BLANKS = b" \t\r\n\0" + codecs.BOM_UTF8
 # A longer line is cut into pieces, each a malformed record: better than all of it in memory.
 _MAX_LINE = 1 << 27
-# Between two looks at how long SQLite is at it.
-_STEPS = 100_000
+# SQLite's steps between two looks at how long it is at it, and the looks that even a small database has.
+_STEPS, _LOOKS = 100_000, 20
+# Bytes of rows that even a small database may give.
+_MOST_ROWS = 1 << 26
 # A JSON file is decoded as one value, so all of it has to fit into memory.
 _MAX_DOCUMENT = 1 << 29
 
@@ -158,14 +161,14 @@ def _parts_among(folder: Path, names: list[str]) -> set[str]:
     """Files of a folder that belong to a source of several files, of which they are not the main one."""
     found: set[str] = set()
     for bundle in _BUNDLES:
-        mains = filter_names(names, bundle.main)
+        mains = patterns.filter(names, bundle.main)
         parts: set[str] = set()
         for pattern in bundle.parts:
             if "/" in pattern:
                 inner, _, last = (
                     pattern.replace("../", "").format(stem=Path(bundle.main).stem, part="*").rpartition("/")
                 )
-                fitting = filter_names(names, last)
+                fitting = patterns.filter(names, last)
                 # A name alone could be anybody's: the main file has to be there, as deep as the pattern climbs.
                 down = "*/" * pattern.count("../") + bundle.main
                 if fitting and (folder.match(inner) if inner else any(folder.glob(down))):
@@ -173,7 +176,7 @@ def _parts_among(folder: Path, names: list[str]) -> set[str]:
             elif "{stem}" in pattern:
                 parts.update(pattern.format(stem=Path(name).stem) for name in mains)
             elif mains:
-                parts.update(filter_names(names, pattern))
+                parts.update(patterns.filter(names, pattern))
         found |= parts.difference(mains)
     return found
 
@@ -370,7 +373,11 @@ def _read_database(path: Path, source: Source) -> list[Session]:
                 raise Unreadable(str(path), "an SQLite database, but no agent's that demerit knows", known)
             known = True
             queries = [query for query in parser.queries if query.table in tables]
-            rows = _rows(database, queries, _most_bytes(path))
+            most = _MOST_ROWS + 64 * _size_of(path)
+            # To sort endless rows would fill the disk before the first one came.
+            for _ in _rows(database, _unsorted(database, queries), most):
+                pass
+            rows = _rows(database, queries, most)
             return _told_by(parser, parser.parse(rows, _as_written(path, source)))
     except sqlite3.Error as error:
         # The log of a program that stopped, in a folder where SQLite may not write what it needs to read it.
@@ -394,8 +401,8 @@ def _open_database(path: Path) -> sqlite3.Connection:
     database.text_factory = lambda data: data.decode("utf-8", "replace")
     # A view or a column may be a program that never ends, or makes values larger than memory.
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_DOCUMENT)
-    steps = iter(range(_most_bytes(path) // _STEPS))
-    database.set_progress_handler(lambda: next(steps, None) is None, _STEPS)
+    looks = iter(range(_LOOKS + _size_of(path) // (_STEPS // 100)))  # a hundred steps a byte; a row takes some thirty
+    database.set_progress_handler(lambda: next(looks, None) is None, _STEPS)
     database.execute("begin")
     return database
 
@@ -407,9 +414,16 @@ def _status(path: str) -> os.stat_result | None:
         return None
 
 
-def _most_bytes(path: Path) -> int:
-    """How much a database may be read to hold; a query may repeat a row beside each of many others."""
-    return _MAX_DOCUMENT + 64 * sum(status.st_size for end in ("", "-wal") if (status := _status(f"{path}{end}")))
+def _unsorted(database: sqlite3.Connection, queries: Iterable[Query]) -> list[Query]:
+    """Queries for all that these sort, as far as it is computed: views, and tables with such columns."""
+    words = {word for query in queries for word in query.sql.split()}
+    rows = database.execute("select name, type, sql from sqlite_master where type in ('table', 'view')").fetchall()
+    computed = [name for name, kind, sql in rows if kind == "view" or re.search(r"\bas\b", str(sql), re.IGNORECASE)]
+    return [Query(name, name, f"select * from {name}") for name in computed if name in words]
+
+
+def _size_of(database: Path) -> int:
+    return sum(status.st_size for end in ("", "-wal") if (status := _status(f"{database}{end}")) is not None)
 
 
 def _as_written(path: Path, source: Source) -> Source:
@@ -432,7 +446,7 @@ def _rows(database: sqlite3.Connection, queries: Iterable[Query], most: int) -> 
         for row in cursor:
             values = (v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in row)
             data = msgspec.json.encode(dict(zip(names, values, strict=True)))
-            most -= len(data)
+            most -= len(data)  # a query may repeat a row beside each of many others
             if most < 0:
                 raise sqlite3.DataError("far more rows than the file can hold")
             yield Record(data, None, query.name)
