@@ -70,7 +70,7 @@ from demerit.parsers.records import (
 # --- the format -------------------------------------------------------------------------------------------
 
 
-class _Block(msgspec.Struct):
+class Block(msgspec.Struct):
     type: str | None = None
     text: str | None = None
     thinking: msgspec.Raw = NOTHING
@@ -84,28 +84,28 @@ class _Block(msgspec.Struct):
     is_error: bool | None = None
 
 
-class _CacheCreation(msgspec.Struct):
+class CacheCreation(msgspec.Struct):
     ephemeral_5m_input_tokens: int | None = None
     ephemeral_1h_input_tokens: int | None = None
 
 
-class _Usage(msgspec.Struct):
+class ApiUsage(msgspec.Struct):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
-    cache_creation: _CacheCreation | None = None
+    cache_creation: CacheCreation | None = None
 
 
-class _Message(msgspec.Struct):
+class ApiMessage(msgspec.Struct):
     id: str | None = None
     model: str | None = None
-    content: str | list[_Block] | None = None
+    content: str | list[Block] | None = None
     stop_reason: str | None = None
-    usage: _Usage | None = None
+    usage: ApiUsage | None = None
 
 
-class _Result(msgspec.Struct, rename="camel"):
+class Result(msgspec.Struct, rename="camel"):
     """What Claude Code itself keeps of a tool's result, beside the text that the model gets."""
 
     interrupted: bool | None = None
@@ -114,15 +114,15 @@ class _Result(msgspec.Struct, rename="camel"):
     total_tokens: int | None = None
 
 
-class _Origin(msgspec.Struct):
+class Origin(msgspec.Struct):
     kind: str | None = None
 
 
 class _Attachment(msgspec.Struct, rename="camel"):
     type: str | None = None
-    prompt: str | list[_Block] | None = None
+    prompt: str | list[Block] | None = None
     command_mode: str | None = None
-    origin: _Origin | None = None
+    origin: Origin | None = None
     is_meta: bool | None = None
 
 
@@ -148,15 +148,15 @@ class _Line(msgspec.Struct, rename="camel"):
     request_id: str | None = None
     entrypoint: str | None = None
     prompt_source: str | None = None
-    origin: _Origin | None = None
+    origin: Origin | None = None
     is_meta: bool | None = None
     is_sidechain: bool | None = None
     is_compact_summary: bool | None = None
     is_visible_in_transcript_only: bool | None = None
     is_api_error_message: bool | None = None
     tool_denial_kind: str | None = None
-    message: _Message | None = None
-    tool_use_result: _Result | str | list[msgspec.Raw] | None = None
+    message: ApiMessage | None = None
+    tool_use_result: Result | str | list[msgspec.Raw] | None = None
     parent_tool_use_id: str | None = msgspec.field(name="parentToolUseID", default=None)
     operation: str | None = None
     content: msgspec.Raw = NOTHING
@@ -241,7 +241,7 @@ class _Draft(msgspec.Struct, gc=False):
     thinking_text_bytes: int = 0
     input_bytes: int = 0  # of its calls
     model: str | None = None
-    usage: _Usage | None = None
+    usage: ApiUsage | None = None
     output_tokens: int = 0
     id: str | None = None
     request_id: str | None = None
@@ -359,7 +359,7 @@ class _Reader:
             for block in message.content:
                 self.response_block(block, draft, at, record)
 
-    def response_block(self, block: _Block, draft: _Draft, at: datetime | None, record: Record) -> None:
+    def response_block(self, block: Block, draft: _Draft, at: datetime | None, record: Record) -> None:
         kind = block.type
         if kind == "text":
             # A block that an earlier line of the response had; only the last few can be that.
@@ -393,7 +393,7 @@ class _Reader:
             self.body_at = body.offset - record.offset + body.bytes
         return body
 
-    def call(self, block: _Block, draft: _Draft, at: datetime | None, record: Record, answered: bool) -> None:
+    def call(self, block: Block, draft: _Draft, at: datetime | None, record: Record, answered: bool) -> None:
         call = _Call(block.name or "", block.id, at)
         if not block.name:
             self.losses.add("call_without_name", record.offset)
@@ -496,7 +496,7 @@ class _Reader:
         )
         return "user", "harness" if by_program and kind != "human" else "human", kept, None
 
-    def result(self, block: _Block, line: _Line, record: Record, alone: bool) -> None:
+    def result(self, block: Block, line: _Line, record: Record, alone: bool) -> None:
         if not block.tool_use_id:
             self.losses.add("orphan_result", record.offset)
             return
@@ -507,29 +507,11 @@ class _Reader:
             call.verdict = self.judge(call, block, line, alone)
             call.result = self.body(block.content, record)
 
-    def judge(self, call: _Call, block: _Block, line: _Line, alone: bool) -> Judgement:
-        detail = line.tool_use_result if alone and isinstance(line.tool_use_result, _Result) else _NO_DETAIL
-        if detail.interrupted:
-            return Judgement(CallStatus.CANCELLED, "interrupted flag")
-        if block.is_error:
-            if line.tool_denial_kind:
-                return Judgement(CallStatus.DECLINED, f"toolDenialKind {line.tool_denial_kind}"[:60])
-            return by_claude_error(_head(block), call.command, began=call.call_id in self.ran)
-        if detail.return_code_interpretation:
-            return Judgement(CallStatus.BENIGN, f"return code: {detail.return_code_interpretation}"[:80])
-        # iFlow, and sub-agents, write a status; an MCP server may put an error of the protocol under a success.
-        if detail.status in ("error", "failed"):
-            return Judgement(CallStatus.FAILED, f"status {detail.status}")
-        if detail.total_tokens == 0 and _head(block).startswith("API Error: "):
-            return Judgement(CallStatus.FAILED, "text: API Error, and no token was used")
-        if detail.status in ("cancelled", "killed"):
-            return Judgement(CallStatus.CANCELLED, f"status {detail.status}")
-        if call.name.startswith("mcp__"):
-            text = _head(block)
-            if text.startswith("MCP error -"):
-                broken = BROKEN_CALL.match(text)
-                return Judgement(CallStatus.INVALID if broken else CallStatus.FAILED, text[:40].split(":")[0])
-        return _FLAG_FALSE if block.is_error is False else _NO_FLAG
+    def judge(self, call: _Call, block: Block, line: _Line, alone: bool) -> Judgement:
+        detail = line.tool_use_result if alone and isinstance(line.tool_use_result, Result) else NO_DETAIL
+        if block.is_error and line.tool_denial_kind and not detail.interrupted:
+            return Judgement(CallStatus.DECLINED, f"toolDenialKind {line.tool_denial_kind}"[:60])
+        return by_result(call.name, call.command, call.call_id in self.ran, block, detail)
 
     # the rest
 
@@ -661,11 +643,11 @@ class _Reader:
             )
 
 
-def _head(block: _Block) -> str:
+def _head(block: Block) -> str:
     return json_head(bytes(block.content), 2048)
 
 
-_NO_DETAIL = _Result()
+NO_DETAIL = Result()
 _FLAG_FALSE = Judgement(CallStatus.OK, "is_error false")
 _NO_FLAG = Judgement(CallStatus.OK, "no error flag")
 _PENDING = Judgement(CallStatus.PENDING, "no result in the log")
@@ -700,20 +682,43 @@ def _finish(call: _Call, ordinal: int, index: int) -> ToolCall:
     )
 
 
-def _plain_text(content: str | list[_Block] | None) -> str:
+def _plain_text(content: str | list[Block] | None) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(block.text for block in content or () if block.type == "text" and block.text)
 
 
 # Bytes of an answer for each token of it: far above what any text or language has.
-_MOST_BYTES_PER_TOKEN = 20
+MOST_BYTES_PER_TOKEN = 20
+
+
+def by_result(name: str, command: str | None, began: bool, block: Block, detail: Result) -> Judgement:
+    """How a call of that tool went, by its result. began: something of it was seen while it ran."""
+    if detail.interrupted:
+        return Judgement(CallStatus.CANCELLED, "interrupted flag")
+    if block.is_error:
+        return by_claude_error(_head(block), command, began=began)
+    if detail.return_code_interpretation:
+        return Judgement(CallStatus.BENIGN, f"return code: {detail.return_code_interpretation}"[:80])
+    # iFlow, and sub-agents, write a status; an MCP server may put an error of the protocol under a success.
+    if detail.status in ("error", "failed"):
+        return Judgement(CallStatus.FAILED, f"status {detail.status}")
+    if detail.total_tokens == 0 and _head(block).startswith("API Error: "):
+        return Judgement(CallStatus.FAILED, "text: API Error, and no token was used")
+    if detail.status in ("cancelled", "killed"):
+        return Judgement(CallStatus.CANCELLED, f"status {detail.status}")
+    if name.startswith("mcp__"):
+        text = _head(block)
+        if text.startswith("MCP error -"):
+            broken = BROKEN_CALL.match(text)
+            return Judgement(CallStatus.INVALID if broken else CallStatus.FAILED, text[:40].split(":")[0])
+    return _FLAG_FALSE if block.is_error is False else _NO_FLAG
 
 
 def _usage(draft: _Draft, text_bytes: int) -> Usage | None:
     """The usage of one request; None for the zeros of a line that no model wrote."""
-    usage = draft.usage or _Usage()
-    created = usage.cache_creation or _CacheCreation()
+    usage = draft.usage or ApiUsage()
+    created = usage.cache_creation or CacheCreation()
     hour = token_count(created.ephemeral_1h_input_tokens)
     written = token_count(usage.cache_creation_input_tokens)
     output = token_count(usage.output_tokens)
@@ -726,7 +731,7 @@ def _usage(draft: _Draft, text_bytes: int) -> Usage | None:
         cache_write_1h_tokens=hour,
         output_tokens=output,
         # Versions around 2.1 often logged the count that stood when the answer began, and no other.
-        output_is_partial=draft.stop is None and seen > output * _MOST_BYTES_PER_TOKEN,
+        output_is_partial=draft.stop is None and seen > output * MOST_BYTES_PER_TOKEN,
         key=f"{draft.id}:{draft.request_id or ''}" if draft.id else None,
     )
     return None if found.is_empty else found

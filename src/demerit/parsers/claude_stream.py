@@ -19,12 +19,21 @@ from typing import Any
 import msgspec
 
 from demerit.model import Author, Body, CallStatus, Event, Message, Notice, Role, Session, ToolCall, Usage
+from demerit.parsers.claude import (
+    MOST_BYTES_PER_TOKEN,
+    NO_DETAIL,
+    ApiMessage,
+    ApiUsage,
+    Block,
+    CacheCreation,
+    Origin,
+    Result,
+    by_result,
+)
 from demerit.parsers.evidence import (
-    BROKEN_CALL,
     INTERRUPT,
     SUMMARIES,
     Judgement,
-    by_claude_error,
     category_of,
     is_harness_text,
     is_poll,
@@ -55,50 +64,6 @@ from demerit.parsers.records import (
 # --- the format -------------------------------------------------------------------------------------------
 
 
-class _Block(msgspec.Struct):
-    type: str | None = None
-    text: str | None = None
-    thinking: msgspec.Raw = NOTHING
-    signature: str | None = None
-    data: msgspec.Raw = NOTHING  # of redacted_thinking
-    id: str | None = None
-    name: str | None = None
-    input: msgspec.Raw = NOTHING
-    tool_use_id: str | None = None
-    content: msgspec.Raw = NOTHING
-    is_error: bool | None = None
-
-
-class _CacheCreation(msgspec.Struct):
-    ephemeral_5m_input_tokens: int | None = None
-    ephemeral_1h_input_tokens: int | None = None
-
-
-class _Usage(msgspec.Struct):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    cache_creation: _CacheCreation | None = None
-
-
-class _Message(msgspec.Struct):
-    id: str | None = None
-    model: str | None = None
-    content: str | list[_Block] | None = None
-    stop_reason: str | None = None
-    usage: _Usage | None = None
-
-
-class _Result(msgspec.Struct, rename="camel"):
-    """What Claude Code itself keeps of a tool's result, beside the text that the model gets."""
-
-    interrupted: bool | None = None
-    return_code_interpretation: str | None = None
-    status: str | None = None
-    total_tokens: int | None = None
-
-
 class _ModelUsage(msgspec.Struct, rename="camel"):
     """Of one model, since the process began."""
 
@@ -117,10 +82,6 @@ class _CompactMetadata(msgspec.Struct):
     pre_tokens: int | None = None
 
 
-class _Origin(msgspec.Struct):
-    kind: str | None = None
-
-
 class _Delta(msgspec.Struct):
     stop_reason: str | None = None
 
@@ -129,9 +90,9 @@ class _Partial(msgspec.Struct):
     """An event of the API, of `--include-partial-messages`."""
 
     type: str | None = None
-    message: _Message | None = None
+    message: ApiMessage | None = None
     delta: _Delta | None = None
-    usage: _Usage | None = None
+    usage: ApiUsage | None = None
 
 
 class _Line(msgspec.Struct):
@@ -142,10 +103,10 @@ class _Line(msgspec.Struct):
     parent_tool_use_id: str | None = None
     request_id: str | None = None
     timestamp: str | int | float | None = None
-    message: _Message | None = None
+    message: ApiMessage | None = None
     error: msgspec.Raw = NOTHING
-    tool_use_result: _Result | str | list[msgspec.Raw] | None = None
-    origin: _Origin | None = None
+    tool_use_result: Result | str | list[msgspec.Raw] | None = None
+    origin: Origin | None = None
     is_synthetic: bool | None = msgspec.field(name="isSynthetic", default=None)
     # of `system`
     cwd: str | None = None
@@ -218,7 +179,7 @@ class _Draft:
     thinking_text_bytes: int = 0
     input_bytes: int = 0  # of its calls
     model: str | None = None
-    usage: _Usage | None = None
+    usage: ApiUsage | None = None
     usage_key: str | None = None
     output_tokens: int = 0
     stop: str | None = None
@@ -226,7 +187,6 @@ class _Draft:
 
 
 _PENDING = Judgement(CallStatus.PENDING, "no result in the log")
-_NO_DETAIL = _Result()
 _NO_TOKENS: tuple[int, ...] = (0, 0, 0, 0)
 
 
@@ -299,13 +259,13 @@ class _Reader:
         for block in message.content if isinstance(message.content, list) else ():
             self.response_block(block, draft, record)
 
-    def spent(self, draft: _Draft, usage: _Usage | None) -> None:
+    def spent(self, draft: _Draft, usage: ApiUsage | None) -> None:
         # Of the counts of one request, the last and largest is nearest to the whole.
         if usage is not None and (draft.usage is None or (usage.output_tokens or 0) >= draft.output_tokens):
             draft.output_tokens = usage.output_tokens or 0
             draft.usage = usage
 
-    def response_block(self, block: _Block, draft: _Draft, record: Record) -> None:
+    def response_block(self, block: Block, draft: _Draft, record: Record) -> None:
         kind = block.type
         if kind == "text":
             if block.text:
@@ -324,11 +284,11 @@ class _Reader:
             if body is not None:
                 draft.thinking.append(body)
         elif kind == "redacted_thinking":
-            draft.signature_bytes += max(0, len(bytes(block.data)) - 2) if is_given(block.data) else 0
+            draft.signature_bytes += len(block.data or "")
         elif kind is None:
             self.losses.add("no_type", record.offset)
 
-    def call(self, block: _Block, draft: _Draft, record: Record) -> None:
+    def call(self, block: Block, draft: _Draft, record: Record) -> None:
         call = _Call(block.name or "", block.id, draft.at)
         if not block.name:
             self.losses.add("call_without_name", record.offset)
@@ -367,7 +327,7 @@ class _Reader:
             self.losses.add("no_message", record.offset)
             return
         content = line.message.content
-        blocks = [_Block("text", content)] if isinstance(content, str) else content or []
+        blocks = [Block("text", content)] if isinstance(content, str) else content or []
         results = [block for block in blocks if block.type == "tool_result"]
         for block in results:
             call = self.calls.get(block.tool_use_id or "")
@@ -375,7 +335,8 @@ class _Reader:
                 self.losses.add("orphan_result", record.offset)
             elif call.verdict is None:  # of two results, the first stands
                 detail = line.tool_use_result if len(results) == 1 else None
-                call.verdict = self.judge(call, block, detail if isinstance(detail, _Result) else _NO_DETAIL)
+                detail = detail if isinstance(detail, Result) else NO_DETAIL
+                call.verdict = by_result(call.name, call.command, call.call_id in self.ran, block, detail)
                 call.result = raw_body(block.content, record, self.source)
         text = "\n".join(block.text for block in blocks if block.type == "text" and block.text)
         has_image = not results and any(block.type in ("image", "document") for block in blocks)
@@ -383,26 +344,6 @@ class _Reader:
             self.prompt(line, text, has_image, at)
         elif not results:
             self.losses.add("empty_message", record.offset)
-
-    def judge(self, call: _Call, block: _Block, detail: _Result) -> Judgement:
-        if detail.interrupted:
-            return Judgement(CallStatus.CANCELLED, "interrupted flag")
-        text = json_head(bytes(block.content), 2048)
-        if block.is_error:
-            return by_claude_error(text, call.command, began=call.call_id in self.ran)
-        if detail.return_code_interpretation:
-            return Judgement(CallStatus.BENIGN, f"return code: {detail.return_code_interpretation}"[:80])
-        # Sub-agents write a status; an MCP server may put an error of the protocol under a success.
-        if detail.status in ("error", "failed"):
-            return Judgement(CallStatus.FAILED, f"status {detail.status}")
-        if detail.status in ("cancelled", "killed"):
-            return Judgement(CallStatus.CANCELLED, f"status {detail.status}")
-        if detail.total_tokens == 0 and text.startswith("API Error: "):
-            return Judgement(CallStatus.FAILED, "text: API Error, and no token was used")
-        if call.name.startswith("mcp__") and text.startswith("MCP error -"):
-            broken = BROKEN_CALL.match(text)
-            return Judgement(CallStatus.INVALID if broken else CallStatus.FAILED, text[:40].split(":")[0])
-        return Judgement(CallStatus.OK, "no error flag" if block.is_error is None else "is_error false")
 
     def prompt(self, line: _Line, text: str, has_image: bool, at: datetime | None) -> None:
         lane = line.parent_tool_use_id
@@ -511,7 +452,7 @@ class _Reader:
         usage = _usage(draft)
         if usage is not None and not is_whole and draft.stop is None:
             seen = kept.bytes + draft.input_bytes + draft.thinking_text_bytes
-            is_partial = seen > usage.output_tokens * _MOST_BYTES_PER_TOKEN
+            is_partial = seen > usage.output_tokens * MOST_BYTES_PER_TOKEN
             usage = msgspec.structs.replace(usage, output_is_partial=is_partial)
         return Message(
             ordinal=ordinal,
@@ -544,13 +485,12 @@ _HANDLERS: dict[str, Callable[[_Reader, _Line, datetime | None, Record], None]] 
 }
 
 # Bytes of an answer for each token of it: far above what any text or language has.
-_MOST_BYTES_PER_TOKEN = 20
 
 
 def _usage(draft: _Draft) -> Usage | None:
     """The tokens of one request; None for the zeros of a line that no model wrote."""
-    usage = draft.usage or _Usage()
-    created = usage.cache_creation or _CacheCreation()
+    usage = draft.usage or ApiUsage()
+    created = usage.cache_creation or CacheCreation()
     hour = token_count(created.ephemeral_1h_input_tokens)
     written = token_count(usage.cache_creation_input_tokens)
     found = Usage(
