@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from tests.parsers import test_goose, test_opencode
+from tests.parsers.sessions import losses
 
 from demerit import sources
 from demerit.model import Session
@@ -473,7 +474,7 @@ def test_a_database_of_goose_is_read_in_order(tmp_path: Path, monkeypatch: pytes
         assert [message.text for message in found[expected.source_id].messages] == [
             message.text for message in expected.messages
         ]
-        assert test_goose.losses(found[expected.source_id]) == test_goose.losses(expected)
+        assert losses(found[expected.source_id]) == losses(expected)
 
 
 # --- sessions in several files ---------------------------------------------------------------------------------

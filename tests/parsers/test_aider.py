@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.parsers.sessions import CORPUS, calls, prompts
 
-from demerit.model import Session, ToolCall
+from demerit.model import Session
 from demerit.parsers import aider
 from demerit.parsers.records import Record, Sample, Source
 
 FIXTURES = Path(__file__).parent / "aider"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.md"))
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "transcripts"
 STARTED = datetime(2026, 5, 2, 11, 0, tzinfo=UTC)
 HISTORY = Source(name=".aider.chat.history.md")
 
@@ -43,20 +43,12 @@ def history(*texts: str) -> Session:
     return session
 
 
-def calls(session: Session) -> list[ToolCall]:
-    return [call for message in session.messages for call in message.calls]
-
-
 def judged(session: Session) -> list[tuple[str, str, tuple[str, ...]]]:
     return [(call.name, call.status.value, call.file_paths) for call in calls(session)]
 
 
 def spoken(session: Session) -> list[tuple[str, str, str | None]]:
     return [(message.role, message.author, message.notice) for message in session.messages]
-
-
-def prompts(session: Session) -> list[str]:
-    return [message.text for message in session.messages if message.role == "user" and message.author == "human"]
 
 
 # --- sessions ---------------------------------------------------------------------------------------------

@@ -5,9 +5,7 @@ Expectations are worked out by hand from the fixtures in `amp/`, which are inven
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.parsers.mutations import HUGE, junk, places, put
+from tests.parsers.sessions import CORPUS, assert_well_formed, calls, losses, spoken, statuses
 
 from demerit.model import Session, ToolCall, Usage
 from demerit.parsers import amp
@@ -22,7 +22,6 @@ from demerit.parsers.records import Record, Sample, Source
 
 FIXTURES = Path(__file__).parent / "amp"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.json"))
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "transcripts"
 
 THREAD = "T-0199f2aa-0000-7000-8000-000000000001"
 FILE = Source(name="T-file")
@@ -55,24 +54,8 @@ def ran(name: str, run: object, **arguments: Any) -> ToolCall:
     return calls(session)[0]
 
 
-def calls(session: Session) -> list[ToolCall]:
-    return [call for message in session.messages for call in message.calls]
-
-
-def statuses(session: Session) -> list[str]:
-    return [call.status.value for call in calls(session)]
-
-
-def spoken(session: Session) -> list[tuple[str, str, str]]:
-    return [(message.role, message.author, message.text) for message in session.messages]
-
-
 def usages(session: Session) -> list[Usage]:
     return [message.usage for message in session.messages if message.usage is not None]
-
-
-def losses(session: Session) -> dict[str, int]:
-    return {loss.kind: loss.count for loss in session.losses}
 
 
 # --- one thread, from end to end ----------------------------------------------------------------------------
@@ -329,17 +312,6 @@ def test_several_records_are_several_threads() -> None:
 # --- hostile content ------------------------------------------------------------------------------------------
 
 SOUND = [name for name in NAMES if name not in ("cut", "unknown_type")]
-HUGE = int("9" * 30)
-junk = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-5, 5)
-    | st.just(HUGE)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
-    max_leaves=4,
-)
 
 # Fields that are read wherever they stand, with the JSON types they may have. Null is absence.
 TEXT, NUMBER, OBJECT, LIST, TIME = (str,), (int,), (dict,), (list,), (str, int, float)
@@ -388,42 +360,12 @@ READ.update({("messages", "usage", name): NUMBER for name in COUNTS.split()})
 WRONG = ("wrong_type", "bad_time")
 
 
-def places(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    items: Iterable[tuple[str | int, object]] = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    for key, inner in items:
-        yield (*at, key)
-        yield from places(inner, (*at, key))
-
-
-def put(value: Any, at: tuple[str | int, ...], new: object) -> Any:
-    changed = copy.deepcopy(value)
-    target = changed
-    for key in at[:-1]:
-        target = target[key]
-    target[at[-1]] = new
-    return changed
-
-
 def fits(value: object, wanted: tuple[type, ...]) -> bool:
     if isinstance(value, bool):
         return bool in wanted
     if isinstance(value, float) and int in wanted and value.is_integer():
         return True
     return value is None or isinstance(value, wanted) or value == HUGE
-
-
-def assert_well_formed(session: Session) -> None:
-    assert [message.ordinal for message in session.messages] == list(range(len(session.messages)))
-    for message in session.messages:
-        assert [(call.message_ordinal, call.index) for call in message.calls] == [
-            (message.ordinal, index) for index in range(len(message.calls))
-        ]
-    for happened in session.events:
-        assert happened.message_ordinal is None or happened.message_ordinal < len(session.messages)
 
 
 DOCUMENTS = {name: document(name) for name in SOUND}

@@ -5,10 +5,9 @@ Expectations are worked out by hand from the lines of the fixtures in `antigravi
 
 from __future__ import annotations
 
-import copy
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.parsers.mutations import fits, junk, places, put
+from tests.parsers.sessions import CORPUS, assert_well_formed, calls, losses, statuses
 
-from demerit.model import Session, ToolCall
+from demerit.model import Session
 from demerit.parsers import antigravity
 from demerit.parsers.records import Record, Sample, Source
 
 FIXTURES = Path(__file__).parent / "antigravity"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.jsonl"))
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "transcripts"
 
 CONVERSATION = "c0ffee00-0000-4000-8000-000000000001"
 TRANSCRIPT = Source(name="transcript")
@@ -73,20 +73,8 @@ def chosen(before: str, after: str) -> dict[str, Any]:
     )
 
 
-def calls(session: Session) -> list[ToolCall]:
-    return [call for message in session.messages for call in message.calls]
-
-
-def statuses(session: Session) -> list[str]:
-    return [call.status.value for call in calls(session)]
-
-
 def said(session: Session) -> list[tuple[str, str, str]]:
     return [(message.role, message.author, message.text) for message in session.messages]
-
-
-def losses(session: Session) -> dict[str, int]:
-    return {loss.kind: loss.count for loss in session.losses}
 
 
 # --- one conversation, from end to end --------------------------------------------------------------------
@@ -363,17 +351,6 @@ WHOLE = [
     for name in NAMES
     if name not in ("cut", "unknown_type")
 ]
-HUGE = int("9" * 30)
-junk = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-5, 5)
-    | st.just(HUGE)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
-    max_leaves=4,
-)
 
 # Fields that are read wherever they stand, with the JSON types they may have. Null is absence.
 READ: dict[tuple[str, ...], tuple[type, ...]] = {
@@ -387,32 +364,6 @@ READ: dict[tuple[str, ...], tuple[type, ...]] = {
     ("tool_calls",): (list,),
     ("tool_calls", "name"): (str,),
 }
-
-
-def places(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    items: Iterable[tuple[str | int, object]] = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    for key, inner in items:
-        yield (*at, key)
-        yield from places(inner, (*at, key))
-
-
-def put(value: Any, at: tuple[str | int, ...], new: object) -> Any:
-    changed = copy.deepcopy(value)
-    target = changed
-    for key in at[:-1]:
-        target = target[key]
-    target[at[-1]] = new
-    return changed
-
-
-def fits(value: object, wanted: tuple[type, ...]) -> bool:
-    if isinstance(value, bool):
-        return bool in wanted
-    return value is None or isinstance(value, wanted) or value == HUGE
 
 
 @settings(max_examples=400, deadline=None)
@@ -443,16 +394,6 @@ def test_lines_in_any_order_and_twice_give_a_well_formed_session(lines: list[byt
     for data in (b"\n".join(lines[:size]), b"\n".join(lines[:size] * 2)):
         for session in antigravity.parse(records(data), Source()):
             assert_well_formed(session)
-
-
-def assert_well_formed(session: Session) -> None:
-    assert [message.ordinal for message in session.messages] == list(range(len(session.messages)))
-    for message in session.messages:
-        assert [(call.message_ordinal, call.index) for call in message.calls] == [
-            (message.ordinal, index) for index in range(len(message.calls))
-        ]
-    for happened in session.events:
-        assert happened.message_ordinal is None or happened.message_ordinal < len(session.messages)
 
 
 def test_a_transcript_may_be_cut_at_any_byte() -> None:

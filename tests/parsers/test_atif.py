@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.parsers.sessions import CORPUS, calls, losses
 
-from demerit.model import Session, ToolCall, Usage
+from demerit.model import Session, Usage
 from demerit.parsers import atif, chat, claude, codex
 from demerit.parsers.records import Record, Sample, Source
 
 FIXTURES = Path(__file__).parent / "atif"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.json"))
 DOCUMENTS = {name: json.loads((FIXTURES / f"{name}.json").read_text()) for name in NAMES}
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "transcripts"
 
 
 def read_all(value: Any) -> list[Session]:
@@ -37,14 +37,6 @@ def read(*steps: dict[str, Any], name: str = "an-agent", **more: Any) -> Session
 
 def fixture(name: str) -> Session:
     return atif.parse([Record((FIXTURES / f"{name}.json").read_bytes())], Source(name))[0]
-
-
-def calls(session: Session) -> list[ToolCall]:
-    return [call for message in session.messages for call in message.calls]
-
-
-def losses(session: Session) -> dict[str, int]:
-    return {loss.kind: loss.count for loss in session.losses}
 
 
 def called(name: str, arguments: Any, **result: Any) -> dict[str, Any]:

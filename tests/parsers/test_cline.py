@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -12,6 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.parsers.mutations import fits, junk, put
+from tests.parsers.sessions import CORPUS, calls, losses, prompts, statuses
 
 from demerit.model import Session, ToolCall, Usage
 from demerit.parsers import cline
@@ -19,7 +20,6 @@ from demerit.parsers.records import Record, Sample, Source
 
 FIXTURES = Path(__file__).parent / "cline"
 NAMES = sorted(path.name.removesuffix(".ui.json") for path in FIXTURES.glob("*.ui.json"))
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "transcripts"
 PARTS = {
     "api": "api_conversation_history.json",
     "task": "task_metadata.json",
@@ -64,28 +64,12 @@ def request(text: str | None = "<task>hi</task>", **more: Any) -> dict[str, Any]
     return row("api_req_started", {"request": text, "tokensIn": 1, "tokensOut": 1, **more})
 
 
-def calls(session: Session) -> list[ToolCall]:
-    return [call for message in session.messages for call in message.calls]
-
-
-def statuses(session: Session) -> list[str]:
-    return [call.status.value for call in calls(session)]
-
-
 def spoken(session: Session) -> list[tuple[str, str, str | None]]:
     return [(message.role, message.author, message.notice) for message in session.messages]
 
 
-def prompts(session: Session) -> list[str]:
-    return [message.text for message in session.messages if message.role == "user" and message.author == "human"]
-
-
 def answers(session: Session) -> list[str]:
     return [message.text for message in session.messages if message.role == "assistant"]
-
-
-def losses(session: Session) -> dict[str, int]:
-    return {loss.kind: loss.count for loss in session.losses}
 
 
 def counted(usage: Usage | None) -> tuple[int, int, int, int] | None:
@@ -422,17 +406,6 @@ def test_a_report_needs_no_bodies() -> None:
 
 # --- hostile content --------------------------------------------------------------------------------------
 
-HUGE = int("9" * 30)
-junk = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-5, 5)
-    | st.just(HUGE)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
-    max_leaves=4,
-)
 # Fields that are read, with the JSON types they may have. Null is absence.
 READ: dict[tuple[str, ...], tuple[type, ...]] = {
     ("ui", "ts"): (int, float),
@@ -470,21 +443,6 @@ def places(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str 
     for key, inner in inside:
         yield (*at, key)
         yield from places(inner, (*at, key))
-
-
-def put(value: Any, at: tuple[str | int, ...], new: object) -> Any:
-    changed = copy.deepcopy(value)
-    target = changed
-    for key in at[:-1]:
-        target = target[key]
-    target[at[-1]] = new
-    return changed
-
-
-def fits(value: object, wanted: tuple[type, ...]) -> bool:
-    if isinstance(value, bool):
-        return bool in wanted
-    return value is None or isinstance(value, wanted) or value == HUGE
 
 
 @settings(max_examples=300)

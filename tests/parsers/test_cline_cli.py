@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -12,6 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.parsers.mutations import fits, junk, put
+from tests.parsers.sessions import calls, losses, prompts
 
 from demerit.model import Session, ToolCall, Usage
 from demerit.parsers import cline_cli
@@ -58,24 +59,12 @@ def judged(name: str, content: object, is_error: bool | None = None, **given: An
     return call
 
 
-def calls(session: Session) -> list[ToolCall]:
-    return [call for message in session.messages for call in message.calls]
-
-
 def spoken(session: Session) -> list[tuple[str, str, str | None]]:
     return [(message.role, message.author, message.notice) for message in session.messages]
 
 
-def prompts(session: Session) -> list[str]:
-    return [message.text for message in session.messages if message.role == "user" and message.author == "human"]
-
-
 def answers(session: Session) -> list[str]:
     return [message.text for message in session.messages if message.role == "assistant"]
-
-
-def losses(session: Session) -> dict[str, int]:
-    return {loss.kind: loss.count for loss in session.losses}
 
 
 def counted(usage: Usage | None) -> tuple[int, int, int, int] | None:
@@ -293,17 +282,6 @@ def test_a_cut_file_is_read_up_to_its_last_whole_message_and_the_rest_is_a_loss(
 
 # --- hostile content --------------------------------------------------------------------------------------
 
-HUGE = int("9" * 30)
-junk = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-5, 5)
-    | st.just(HUGE)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
-    max_leaves=4,
-)
 # Fields that are read, with the JSON types they may have. Null is absence.
 READ: dict[tuple[str, ...], tuple[type, ...]] = {
     ("messages", "agent"): (str,),
@@ -339,21 +317,6 @@ def places(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str 
     for key, inner in inside:
         yield (*at, key)
         yield from places(inner, (*at, key))
-
-
-def put(value: Any, at: tuple[str | int, ...], new: object) -> Any:
-    changed = copy.deepcopy(value)
-    target = changed
-    for key in at[:-1]:
-        target = target[key]
-    target[at[-1]] = new
-    return changed
-
-
-def fits(value: object, wanted: tuple[type, ...]) -> bool:
-    if isinstance(value, bool):
-        return bool in wanted
-    return value is None or isinstance(value, wanted) or value == HUGE
 
 
 @settings(max_examples=300)

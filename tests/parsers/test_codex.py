@@ -5,10 +5,9 @@ Expectations are worked out by hand from the lines of the fixtures in `codex/`, 
 
 from __future__ import annotations
 
-import copy
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.parsers.mutations import fits, junk, places, put
+from tests.parsers.sessions import CORPUS, assert_well_formed, calls, losses, prompts, spoken, statuses
 
 from demerit.model import CallStatus, Session, ToolCall, Usage
 from demerit.parsers import codex
@@ -23,7 +24,6 @@ from demerit.parsers.records import Record, Sample, Source
 
 FIXTURES = Path(__file__).parent / "codex"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.jsonl"))
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "transcripts"
 
 SESSION = "019e7044-7478-7000-8000-000000000001"
 PARENT = "019e6fbb-33c0-7000-8000-000000000002"
@@ -95,33 +95,13 @@ def output(text: object, call_id: str = "c1") -> dict[str, Any]:
     return item("function_call_output", call_id=call_id, output=text)
 
 
-def calls(session: Session) -> list[ToolCall]:
-    return [call for message in session.messages for call in message.calls]
-
-
-def statuses(session: Session) -> list[str]:
-    return [call.status.value for call in calls(session)]
-
-
 def judged(*lines: dict[str, Any]) -> ToolCall:
     (call,) = calls(read(meta(), *lines))
     return call
 
 
-def spoken(session: Session) -> list[tuple[str, str, str]]:
-    return [(message.role, message.author, message.text) for message in session.messages]
-
-
-def prompts(session: Session) -> list[str]:
-    return [message.text for message in session.messages if message.role == "user" and message.author == "human"]
-
-
 def usages(session: Session) -> list[Usage]:
     return [message.usage for message in session.messages if message.usage is not None] + list(session.loose_usage)
-
-
-def losses(session: Session) -> dict[str, int]:
-    return {loss.kind: loss.count for loss in session.losses}
 
 
 # --- one session, from end to end -------------------------------------------------------------------------
@@ -770,17 +750,6 @@ def test_a_log_without_a_name_has_its_files() -> None:
 # --- hostile content --------------------------------------------------------------------------------------
 
 LINES = [(name, row) for name in NAMES for row in (FIXTURES / f"{name}.jsonl").read_bytes().splitlines()]
-HUGE = int("9" * 30)
-junk = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-5, 5)
-    | st.just(HUGE)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
-    max_leaves=4,
-)
 
 # Fields that are read wherever they stand, with the JSON types they may have. Null is absence.
 READ: dict[tuple[str, ...], tuple[type, ...]] = {
@@ -808,32 +777,6 @@ READ.update({("payload", name): (str,) for name in TEXTS.split()})
 WRONG = ("wrong_type", "bad_time", "no_payload")
 
 
-def places(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    items: Iterable[tuple[str | int, object]] = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    for key, inner in items:
-        yield (*at, key)
-        yield from places(inner, (*at, key))
-
-
-def put(value: Any, at: tuple[str | int, ...], new: object) -> Any:
-    changed = copy.deepcopy(value)
-    target = changed
-    for key in at[:-1]:
-        target = target[key]
-    target[at[-1]] = new
-    return changed
-
-
-def fits(value: object, wanted: tuple[type, ...]) -> bool:
-    if isinstance(value, bool):
-        return bool in wanted
-    return value is None or isinstance(value, wanted) or value == HUGE
-
-
 @settings(max_examples=400, deadline=None)
 @given(st.data())
 def test_any_value_may_stand_anywhere_and_a_wrong_type_is_counted(data: st.DataObject) -> None:
@@ -857,16 +800,6 @@ def test_lines_in_any_order_and_twice_give_a_well_formed_session(lines: list[tup
     for data in (b"\n".join(rows), b"\n".join(rows + rows)):
         for session in codex.parse(records(data), Source()):
             assert_well_formed(session)
-
-
-def assert_well_formed(session: Session) -> None:
-    assert [message.ordinal for message in session.messages] == list(range(len(session.messages)))
-    for message in session.messages:
-        assert [(call.message_ordinal, call.index) for call in message.calls] == [
-            (message.ordinal, index) for index in range(len(message.calls))
-        ]
-    for happened in session.events:
-        assert happened.message_ordinal is None or happened.message_ordinal < len(session.messages)
 
 
 def test_a_log_may_be_cut_at_any_byte() -> None:

@@ -5,9 +5,8 @@ Expectations are worked out by hand from the lines of the fixtures in `copilot/`
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.parsers.mutations import HUGE, fits, places, put
+from tests.parsers.sessions import CORPUS, calls, losses, spoken
 
-from demerit.model import Session, ToolCall
+from demerit.model import Session
 from demerit.parsers import copilot
 from demerit.parsers.records import Record, Sample, Source
 from demerit.quality.assess import assess
 
 FIXTURES = Path(__file__).parent / "copilot"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.jsonl"))
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "transcripts"
 SESSION = "5a1e0000-0000-4000-8000-000000000001"
 EVENTS = Source(name="events")
 
@@ -70,24 +70,12 @@ def done(content: Any = "", call_id: str = "c1", success: Any = True, **more: An
     return event("tool.execution_complete", data)
 
 
-def calls(session: Session) -> list[ToolCall]:
-    return [call for message in session.messages for call in message.calls]
-
-
 def statuses(session: Session) -> dict[str | None, str]:
     return {call.call_id: call.status.value for call in calls(session)}
 
 
-def spoken(session: Session) -> list[tuple[str, str, str]]:
-    return [(message.role, message.author, message.text) for message in session.messages]
-
-
 def happened(session: Session) -> list[tuple[str, str]]:
     return [(event.kind, event.detail) for event in session.events]
-
-
-def losses(session: Session) -> dict[str, int]:
-    return {loss.kind: loss.count for loss in session.losses}
 
 
 # --- one session, from end to end -----------------------------------------------------------------------------
@@ -503,38 +491,11 @@ READ: dict[tuple[str, ...], tuple[type, ...]] = {
 for _name in "sessionId copilotVersion selectedModel newModel content model reasoningText toolCallId reason".split():
     READ[("data", _name)] = (str,)
 WRONG = ("wrong_type", "bad_time")
-HUGE = int("9" * 30)
 junk = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.just(HUGE) | st.just(1.5) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
     max_leaves=4,
 )
-
-
-def places(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    items: Iterable[tuple[str | int, object]] = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    for key, inner in items:
-        yield (*at, key)
-        yield from places(inner, (*at, key))
-
-
-def put(value: Any, at: tuple[str | int, ...], new: object) -> Any:
-    changed = copy.deepcopy(value)
-    target = changed
-    for key in at[:-1]:
-        target = target[key]
-    target[at[-1]] = new
-    return changed
-
-
-def fits(value: object, wanted: tuple[type, ...]) -> bool:
-    if isinstance(value, bool):
-        return bool in wanted
-    return value is None or isinstance(value, wanted) or value == HUGE
 
 
 @settings(max_examples=300, deadline=None)

@@ -5,9 +5,8 @@ Expectations are worked out by hand from the lines of the fixtures in `cursor/`,
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.parsers.mutations import HUGE, places, put
+from tests.parsers.sessions import CORPUS, calls, losses, spoken
 
-from demerit.model import Session, ToolCall
+from demerit.model import Session
 from demerit.parsers import cursor
 from demerit.parsers.records import Record, Sample, Source
 
 FIXTURES = Path(__file__).parent / "cursor"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.jsonl"))
 TEXT = (FIXTURES / "text.txt").read_bytes()
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "transcripts"
 FILE = Source(name="5c1e-1")
 
 
@@ -59,18 +59,6 @@ def line(role: str, *blocks: Any, **more: Any) -> dict[str, Any]:
 
 def text(value: str) -> dict[str, Any]:
     return {"type": "text", "text": value}
-
-
-def calls(session: Session) -> list[ToolCall]:
-    return [call for message in session.messages for call in message.calls]
-
-
-def spoken(session: Session) -> list[tuple[str, str, str]]:
-    return [(message.role, message.author, message.text) for message in session.messages]
-
-
-def losses(session: Session) -> dict[str, int]:
-    return {loss.kind: loss.count for loss in session.losses}
 
 
 # --- one session, from end to end -----------------------------------------------------------------------------
@@ -282,32 +270,11 @@ READ: dict[tuple[str, ...], tuple[type, ...]] = {
     ("message", "content", "name"): (str,),
     ("message", "content", "thinking"): (str,),
 }
-HUGE = int("9" * 30)
 junk = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.just(HUGE) | st.just(1.5) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
     max_leaves=4,
 )
-
-
-def places(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    items: Iterable[tuple[str | int, object]] = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    for key, inner in items:
-        yield (*at, key)
-        yield from places(inner, (*at, key))
-
-
-def put(value: Any, at: tuple[str | int, ...], new: object) -> Any:
-    changed = copy.deepcopy(value)
-    target = changed
-    for key in at[:-1]:
-        target = target[key]
-    target[at[-1]] = new
-    return changed
 
 
 def fits(value: object, wanted: tuple[type, ...]) -> bool:

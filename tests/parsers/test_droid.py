@@ -5,9 +5,8 @@ Expectations are worked out by hand from the lines of the fixtures in `droid/`, 
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.parsers.mutations import HUGE, junk, places, put
+from tests.parsers.sessions import CORPUS, assert_well_formed, calls, losses, spoken, statuses
 
 from demerit.model import Session, ToolCall
 from demerit.parsers import droid
@@ -22,7 +23,6 @@ from demerit.parsers.records import Record, Sample, Source
 
 FIXTURES = Path(__file__).parent / "droid"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.jsonl"))
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "transcripts"
 
 SESSION = "a31fbbb0-0922-4b2b-be85-000000000001"
 PARENT = "a31fbbb0-0922-4b2b-be85-0000000000aa"
@@ -76,14 +76,6 @@ def streamed(kind: str, **more: Any) -> dict[str, Any]:
     return {"type": kind, "session_id": STREAM, "timestamp": "2026-03-30T19:00:00Z", **more}
 
 
-def calls(session: Session) -> list[ToolCall]:
-    return [call for message in session.messages for call in message.calls]
-
-
-def statuses(session: Session) -> list[str]:
-    return [call.status.value for call in calls(session)]
-
-
 def judged(name: str, content: object, **flag: Any) -> ToolCall:
     """The call that a result of this content decides."""
     use = {"type": "tool_use", "id": "c", "name": name, "input": {"command": "make"}}
@@ -95,14 +87,6 @@ def judged(name: str, content: object, **flag: Any) -> ToolCall:
         )
     )
     return call
-
-
-def spoken(session: Session) -> list[tuple[str, str, str]]:
-    return [(message.role, message.author, message.text) for message in session.messages]
-
-
-def losses(session: Session) -> dict[str, int]:
-    return {loss.kind: loss.count for loss in session.losses}
 
 
 # --- one session, from end to end -------------------------------------------------------------------------
@@ -424,17 +408,6 @@ def test_a_log_without_a_header_has_its_files_name() -> None:
 
 SOUND = [name for name in NAMES if name not in ("cut", "unknown_type", "fork")]
 LINES = [row for name in NAMES for row in (FIXTURES / f"{name}.jsonl").read_bytes().splitlines()]
-HUGE = int("9" * 30)
-junk = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-5, 5)
-    | st.just(HUGE)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
-    max_leaves=4,
-)
 
 # Fields that are read wherever they stand, with the JSON types they may have. Null is absence.
 TEXT, NUMBER, OBJECT = (str,), (int,), (dict,)
@@ -460,42 +433,12 @@ BESIDE.update({("tokenUsage", name): NUMBER for name in SUMS.split()})
 WRONG = ("wrong_type", "bad_time")
 
 
-def places(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    items: Iterable[tuple[str | int, object]] = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    for key, inner in items:
-        yield (*at, key)
-        yield from places(inner, (*at, key))
-
-
-def put(value: Any, at: tuple[str | int, ...], new: object) -> Any:
-    changed = copy.deepcopy(value)
-    target = changed
-    for key in at[:-1]:
-        target = target[key]
-    target[at[-1]] = new
-    return changed
-
-
 def fits(value: object, wanted: tuple[type, ...]) -> bool:
     if isinstance(value, bool):
         return bool in wanted
     if isinstance(value, float) and int in wanted and value.is_integer():
         return True
     return value is None or isinstance(value, wanted) or value == HUGE
-
-
-def assert_well_formed(session: Session) -> None:
-    assert [message.ordinal for message in session.messages] == list(range(len(session.messages)))
-    for message in session.messages:
-        assert [(call.message_ordinal, call.index) for call in message.calls] == [
-            (message.ordinal, index) for index in range(len(message.calls))
-        ]
-    for happened in session.events:
-        assert happened.message_ordinal is None or happened.message_ordinal < len(session.messages)
 
 
 @settings(max_examples=300, deadline=None)

@@ -5,9 +5,8 @@ Expectations are worked out by hand from the fixtures in `gemini/`, which are in
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.parsers.mutations import fits, junk, places, put
+from tests.parsers.sessions import CORPUS, calls, losses, prompts, spoken, statuses
 
-from demerit.model import Session, ToolCall, Usage
+from demerit.model import Session, Usage
 from demerit.parsers import gemini
 from demerit.parsers.records import Record, Sample, Source
 from demerit.quality import assess
 
 FIXTURES = Path(__file__).parent / "gemini"
 NAMES = sorted(path.name for path in FIXTURES.iterdir())
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "transcripts"
 SESSION = "3f0c1a52-0000-4000-8000-000000000001"
 CHAT = Source(name="session-1")
 
@@ -59,32 +59,12 @@ def line(kind: str, content: Any, name: str = "m", at: str = "2026-05-02T09:00:0
     return {"id": name, "timestamp": at, "type": kind, "content": content, **more}
 
 
-def calls(session: Session) -> list[ToolCall]:
-    return [call for message in session.messages for call in message.calls]
-
-
-def statuses(session: Session) -> list[str]:
-    return [call.status.value for call in calls(session)]
-
-
-def spoken(session: Session) -> list[tuple[str, str, str]]:
-    return [(message.role, message.author, message.text) for message in session.messages]
-
-
-def prompts(session: Session) -> list[str]:
-    return [message.text for message in session.messages if message.role == "user" and message.author == "human"]
-
-
 def usages(session: Session) -> list[Usage]:
     return [message.usage for message in session.messages if message.usage is not None]
 
 
 def kinds(session: Session) -> list[str]:
     return [event.kind for event in session.events]
-
-
-def losses(session: Session) -> dict[str, int]:
-    return {loss.kind: loss.count for loss in session.losses}
 
 
 # --- a chat in lines ---------------------------------------------------------------------------------------
@@ -447,17 +427,6 @@ ROWS = {
     if name.endswith(".jsonl") and name not in ("cut.jsonl", "unknown_type.jsonl")
 }
 ROWS |= {name: [json.loads((FIXTURES / name).read_bytes())] for name in NAMES if name.endswith(".json")}
-HUGE = int("9" * 30)
-junk = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-5, 5)
-    | st.just(HUGE)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
-    max_leaves=4,
-)
 
 # Fields that are read, by their place (`*` is any index), with the JSON types they may have. Null is absence.
 TIME = (str, int, float)
@@ -486,32 +455,6 @@ READ: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("stats.input_tokens", "stats.cached"), (int,)),
 }
 WRONG = ("wrong_type", "bad_time", "unknown_type", "unknown_role")
-
-
-def places(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    items: Iterable[tuple[str | int, object]] = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    for key, inner in items:
-        yield (*at, key)
-        yield from places(inner, (*at, key))
-
-
-def put(value: Any, at: tuple[str | int, ...], new: object) -> Any:
-    changed = copy.deepcopy(value)
-    target = changed
-    for key in at[:-1]:
-        target = target[key]
-    target[at[-1]] = new
-    return changed
-
-
-def fits(value: object, wanted: tuple[type, ...]) -> bool:
-    if isinstance(value, bool):
-        return bool in wanted
-    return value is None or isinstance(value, wanted) or value == HUGE
 
 
 def parsed(rows: list[Any]) -> list[Session]:

@@ -5,7 +5,6 @@ Expectations are worked out by hand from the files of the fixtures in `kimi/`, w
 
 from __future__ import annotations
 
-import copy
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -16,14 +15,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.parsers.mutations import fits, junk, places, put
+from tests.parsers.sessions import CORPUS, assert_well_formed, calls, losses, statuses
 
-from demerit.model import Session, ToolCall, Usage
+from demerit.model import Session, Usage
 from demerit.parsers import kimi
 from demerit.parsers.records import Record, Sample, Source
 
 FIXTURES = Path(__file__).parent / "kimi"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.jsonl"))
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "transcripts"
 
 WIRE = Source(name="wire")
 
@@ -79,24 +79,12 @@ def wired(kind: str, **payload: Any) -> dict[str, Any]:
     return {"timestamp": 1770000000.5, "message": {"type": kind, "payload": payload}}
 
 
-def calls(session: Session) -> list[ToolCall]:
-    return [call for message in session.messages for call in message.calls]
-
-
-def statuses(session: Session) -> list[str]:
-    return [call.status.value for call in calls(session)]
-
-
 def said(session: Session) -> list[tuple[str, str, str]]:
     return [(message.role, message.author, message.text) for message in session.messages]
 
 
 def usages(session: Session) -> list[Usage]:
     return [message.usage for message in session.messages if message.usage is not None] + list(session.loose_usage)
-
-
-def losses(session: Session) -> dict[str, int]:
-    return {loss.kind: loss.count for loss in session.losses}
 
 
 # --- Kimi Code: one session, from end to end --------------------------------------------------------------
@@ -430,17 +418,6 @@ WHOLE = [
     for name in NAMES
     if name not in ("cut", "unknown_type")
 ]
-HUGE = int("9" * 30)
-junk = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-5, 5)
-    | st.just(HUGE)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
-    max_leaves=4,
-)
 
 # Fields that are read wherever they stand, with the JSON types they may have. Null is absence.
 READ: dict[str, tuple[type, ...]] = {
@@ -488,32 +465,6 @@ STATE: dict[str, tuple[type, ...]] = {
 }
 
 
-def places(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    items: Iterable[tuple[str | int, object]] = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    for key, inner in items:
-        yield (*at, key)
-        yield from places(inner, (*at, key))
-
-
-def put(value: Any, at: tuple[str | int, ...], new: object) -> Any:
-    changed = copy.deepcopy(value)
-    target = changed
-    for key in at[:-1]:
-        target = target[key]
-    target[at[-1]] = new
-    return changed
-
-
-def fits(value: object, wanted: tuple[type, ...]) -> bool:
-    if isinstance(value, bool):
-        return bool in wanted
-    return value is None or isinstance(value, wanted) or value == HUGE
-
-
 @settings(max_examples=400, deadline=None)
 @given(st.data())
 def test_any_value_may_stand_anywhere_and_a_wrong_type_is_counted(data: st.DataObject) -> None:
@@ -544,16 +495,6 @@ def test_lines_in_any_order_and_twice_give_a_well_formed_session(lines: list[Rec
     for rows in (lines[:size], lines[:size] * 2):
         for session in kimi.parse(rows, Source()):
             assert_well_formed(session)
-
-
-def assert_well_formed(session: Session) -> None:
-    assert [message.ordinal for message in session.messages] == list(range(len(session.messages)))
-    for message in session.messages:
-        assert [(call.message_ordinal, call.index) for call in message.calls] == [
-            (message.ordinal, index) for index in range(len(message.calls))
-        ]
-    for happened in session.events:
-        assert happened.message_ordinal is None or happened.message_ordinal < len(session.messages)
 
 
 @pytest.mark.parametrize("name", ["plain", "cli_plain", "context"])

@@ -5,10 +5,9 @@ Expectations are worked out by hand from the fixtures in `kiro/`, which are inve
 
 from __future__ import annotations
 
-import copy
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,8 +16,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.parsers.mutations import HUGE, fits, places, put
+from tests.parsers.sessions import CORPUS, calls, losses, spoken
 
-from demerit.model import Session, ToolCall
+from demerit.model import Session
 from demerit.parsers import kiro
 from demerit.parsers.records import Record, Sample, Source
 
@@ -26,7 +27,6 @@ FIXTURES = Path(__file__).parent / "kiro"
 DOCUMENTS = sorted(path.stem for path in FIXTURES.glob("*.json") if ".beside" not in path.name)
 LINES = sorted(path.stem for path in FIXTURES.glob("*.jsonl"))
 BESIDE = (FIXTURES / "lines.beside.json").read_bytes()
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "transcripts"
 FILE = Source(name="k1")
 
 
@@ -69,20 +69,8 @@ def row(name: str, **columns: Any) -> dict[str, Any]:
     return {"key": "/home/dev/shop", "conversation_id": f"k1-{name}", "value": value, **columns}
 
 
-def calls(session: Session) -> list[ToolCall]:
-    return [call for message in session.messages for call in message.calls]
-
-
 def told(session: Session) -> dict[str | None, tuple[str, str]]:
     return {call.call_id: (call.status.value, call.evidence) for call in calls(session)}
-
-
-def spoken(session: Session) -> list[tuple[str, str, str]]:
-    return [(message.role, message.author, message.text) for message in session.messages]
-
-
-def losses(session: Session) -> dict[str, int]:
-    return {loss.kind: loss.count for loss in session.losses}
 
 
 # --- the editor's document ------------------------------------------------------------------------------------
@@ -343,38 +331,11 @@ READ: dict[tuple[str, ...], tuple[type, ...]] = {
     ("data", "meta", "timestamp"): (str, int, float),
 }
 WRONG = ("wrong_type", "bad_time")
-HUGE = int("9" * 30)
 junk = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.just(HUGE) | st.just(1.5) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
     max_leaves=4,
 )
-
-
-def places(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    items: Iterable[tuple[str | int, object]] = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    for key, inner in items:
-        yield (*at, key)
-        yield from places(inner, (*at, key))
-
-
-def put(value: Any, at: tuple[str | int, ...], new: object) -> Any:
-    changed = copy.deepcopy(value)
-    target = changed
-    for key in at[:-1]:
-        target = target[key]
-    target[at[-1]] = new
-    return changed
-
-
-def fits(value: object, wanted: tuple[type, ...]) -> bool:
-    if isinstance(value, bool):
-        return bool in wanted
-    return value is None or isinstance(value, wanted) or value == HUGE
 
 
 @settings(max_examples=300, deadline=None)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,8 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.parsers.mutations import fits, junk, places, put
+from tests.parsers.sessions import CORPUS, calls, losses, spoken
 
 from demerit.model import Session, ToolCall
 from demerit.parsers import chat, claude, codex, opencode
@@ -20,7 +20,6 @@ from demerit.parsers.records import Record, Sample, Source
 from demerit.quality.assess import assess
 
 FIXTURES = Path(__file__).parent / "opencode"
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "transcripts"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.json"))
 LATER = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -108,20 +107,8 @@ def version_2() -> list[Record]:
 # --- short forms ---------------------------------------------------------------------------------------------
 
 
-def spoken(session: Session) -> list[tuple[str, str, str]]:
-    return [(message.role, message.author, message.text) for message in session.messages]
-
-
-def calls(session: Session) -> list[ToolCall]:
-    return [call for message in session.messages for call in message.calls]
-
-
 def statuses(session: Session) -> dict[str, str]:
     return {(call.call_id or "").removeprefix("call_"): call.status.value for call in calls(session)}
-
-
-def losses(session: Session) -> dict[str, int]:
-    return {loss.kind: loss.count for loss in session.losses}
 
 
 def happened(session: Session) -> list[tuple[str, int | None, str]]:
@@ -689,17 +676,6 @@ def assert_well_formed(session: Session) -> None:
 
 # --- hostile content -----------------------------------------------------------------------------------------
 
-HUGE = int("9" * 30)
-junk = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-5, 5)
-    | st.just(HUGE)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
-    max_leaves=4,
-)
 NUMBER = (int, float)
 
 # Fields that are read wherever they stand, with the JSON types they may have. Null is absence.
@@ -747,32 +723,6 @@ READ: dict[str, tuple[type, ...]] = {
     "messages.parts.state.metadata.interrupted": (bool,),
 }
 WRONG = ("wrong_type", "bad_time", "no_message", "not_an_object")
-
-
-def places(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    items: Iterable[tuple[str | int, object]] = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    for key, inner in items:
-        yield (*at, key)
-        yield from places(inner, (*at, key))
-
-
-def put(value: Any, at: tuple[str | int, ...], new: object) -> Any:
-    changed = copy.deepcopy(value)
-    target = changed
-    for key in at[:-1]:
-        target = target[key]
-    target[at[-1]] = new
-    return changed
-
-
-def fits(value: object, wanted: tuple[type, ...]) -> bool:
-    if isinstance(value, bool):
-        return bool in wanted
-    return value is None or isinstance(value, wanted) or value == HUGE
 
 
 def wrong(sessions: list[Session]) -> int:

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.parsers.sessions import CORPUS, calls
 
-from demerit.model import CallStatus, Session, ToolCall, Usage
+from demerit.model import CallStatus, Session, Usage
 from demerit.parsers import chat, claude, codex, openhands
 from demerit.parsers.records import Record, Sample, Source
 
 FIXTURES = Path(__file__).parent / "openhands"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.json"))
 DOCUMENTS = {name: json.loads((FIXTURES / f"{name}.json").read_text()) for name in NAMES}
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "transcripts"
 CONVERSATION = "5f0e1d2c00004000800000000000000a"
 
 
@@ -44,10 +44,6 @@ def read(items: list[Any], is_old: bool = False) -> Session:
 
 def fixture(name: str) -> Session:
     return read(DOCUMENTS[name], name.startswith("old"))
-
-
-def calls(session: Session) -> list[ToolCall]:
-    return [call for message in session.messages for call in message.calls]
 
 
 def losses(session: Session) -> dict[str, int]:

@@ -5,10 +5,9 @@ Expectations are worked out by hand from the lines of the fixtures in `pi/`, whi
 
 from __future__ import annotations
 
-import copy
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.parsers.mutations import HUGE, junk, places, put
+from tests.parsers.sessions import CORPUS, assert_well_formed, calls, losses, spoken, statuses
 
-from demerit.model import Session, ToolCall, Usage
+from demerit.model import Session, Usage
 from demerit.parsers import pi
 from demerit.parsers.records import Record, Sample, Source
 
 FIXTURES = Path(__file__).parent / "pi"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.jsonl"))
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "transcripts"
 
 SESSION = "019dc132-b9ea-736e-aa6f-000000000001"
 PARENT = "019dc0ff-0000-7000-8000-000000000002"
@@ -76,28 +76,12 @@ def result(text: object, call_id: str = "c", **more: Any) -> dict[str, Any]:
     return said("toolResult", text, toolCallId=call_id, **more)
 
 
-def calls(session: Session) -> list[ToolCall]:
-    return [call for message in session.messages for call in message.calls]
-
-
-def statuses(session: Session) -> list[str]:
-    return [call.status.value for call in calls(session)]
-
-
-def spoken(session: Session) -> list[tuple[str, str, str]]:
-    return [(message.role, message.author, message.text) for message in session.messages]
-
-
 def usages(session: Session) -> list[Usage]:
     return [message.usage for message in session.messages if message.usage is not None] + list(session.loose_usage)
 
 
 def events(session: Session) -> list[tuple[str, int | None]]:
     return [(event.kind, event.message_ordinal) for event in session.events]
-
-
-def losses(session: Session) -> dict[str, int]:
-    return {loss.kind: loss.count for loss in session.losses}
 
 
 # --- one session, from end to end -------------------------------------------------------------------------
@@ -445,17 +429,6 @@ def test_a_log_without_a_header_has_its_files_name() -> None:
 
 SOUND = [name for name in NAMES if name not in ("cut", "unknown_type")]
 LINES = [row for name in NAMES for row in (FIXTURES / f"{name}.jsonl").read_bytes().splitlines()]
-HUGE = int("9" * 30)
-junk = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-5, 5)
-    | st.just(HUGE)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
-    max_leaves=4,
-)
 
 # Fields that are read wherever they stand, with the JSON types they may have. Null is absence.
 TEXT, NUMBER, TRUTH, OBJECT = (str,), (int,), (bool,), (dict,)
@@ -483,42 +456,12 @@ READ.update({(*at, name): NUMBER for at in (("usage",), ("message", "usage")) fo
 WRONG = ("wrong_type", "bad_time")
 
 
-def places(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    items: Iterable[tuple[str | int, object]] = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    for key, inner in items:
-        yield (*at, key)
-        yield from places(inner, (*at, key))
-
-
-def put(value: Any, at: tuple[str | int, ...], new: object) -> Any:
-    changed = copy.deepcopy(value)
-    target = changed
-    for key in at[:-1]:
-        target = target[key]
-    target[at[-1]] = new
-    return changed
-
-
 def fits(value: object, wanted: tuple[type, ...]) -> bool:
     if isinstance(value, bool):
         return bool in wanted
     if isinstance(value, float) and int in wanted and value.is_integer():
         return True
     return value is None or isinstance(value, wanted) or value == HUGE
-
-
-def assert_well_formed(session: Session) -> None:
-    assert [message.ordinal for message in session.messages] == list(range(len(session.messages)))
-    for message in session.messages:
-        assert [(call.message_ordinal, call.index) for call in message.calls] == [
-            (message.ordinal, index) for index in range(len(message.calls))
-        ]
-    for happened in session.events:
-        assert happened.message_ordinal is None or happened.message_ordinal < len(session.messages)
 
 
 @settings(max_examples=300, deadline=None)

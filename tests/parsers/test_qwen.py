@@ -5,9 +5,8 @@ Expectations are worked out by hand from the fixtures in `qwen/`, which are inve
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.parsers.mutations import fits, junk, places, put
+from tests.parsers.sessions import calls, losses, spoken, statuses
 
-from demerit.model import Session, ToolCall, Usage
+from demerit.model import Session, Usage
 from demerit.parsers import qwen
 from demerit.parsers.records import Record, Sample, Source
 from demerit.quality import assess
@@ -51,24 +52,8 @@ def line(kind: str, *parts: dict[str, Any], name: str = "u", **more: Any) -> dic
     return {"uuid": name, "sessionId": SESSION, "timestamp": at, "type": kind, "message": {"parts": parts}, **more}
 
 
-def calls(session: Session) -> list[ToolCall]:
-    return [call for message in session.messages for call in message.calls]
-
-
-def statuses(session: Session) -> list[str]:
-    return [call.status.value for call in calls(session)]
-
-
-def spoken(session: Session) -> list[tuple[str, str, str]]:
-    return [(message.role, message.author, message.text) for message in session.messages]
-
-
 def usages(session: Session) -> list[Usage]:
     return [message.usage for message in session.messages if message.usage is not None]
-
-
-def losses(session: Session) -> dict[str, int]:
-    return {loss.kind: loss.count for loss in session.losses}
 
 
 # --- a session ---------------------------------------------------------------------------------------------
@@ -292,17 +277,6 @@ ROWS = {
     for name in NAMES
     if name not in ("cut.jsonl", "fused.jsonl", "unknown_type.jsonl")
 }
-HUGE = int("9" * 30)
-junk = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-5, 5)
-    | st.just(HUGE)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
-    max_leaves=4,
-)
 
 # Fields that are read, by their place (`*` is any index), with the JSON types they may have. Null is absence.
 PART = "message.parts.*"
@@ -321,32 +295,6 @@ READ: dict[str, tuple[type, ...]] = {
 # Not read where a record is a copy of one before it, or of the parent's.
 ONCE = ("timestamp", "args")
 WRONG = ("wrong_type", "bad_time", "unknown_type")
-
-
-def places(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    items: Iterable[tuple[str | int, object]] = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    for key, inner in items:
-        yield (*at, key)
-        yield from places(inner, (*at, key))
-
-
-def put(value: Any, at: tuple[str | int, ...], new: object) -> Any:
-    changed = copy.deepcopy(value)
-    target = changed
-    for key in at[:-1]:
-        target = target[key]
-    target[at[-1]] = new
-    return changed
-
-
-def fits(value: object, wanted: tuple[type, ...]) -> bool:
-    if isinstance(value, bool):
-        return bool in wanted
-    return value is None or isinstance(value, wanted) or value == HUGE
 
 
 def parsed(rows: list[Any]) -> list[Session]:

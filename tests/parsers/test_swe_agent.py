@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.parsers.sessions import CORPUS, calls, losses
 
-from demerit.model import CallStatus, Session, ToolCall, Usage
+from demerit.model import CallStatus, Session, Usage
 from demerit.parsers import chat, claude, codex, swe_agent
 from demerit.parsers.records import Record, Sample, Source
 
 FIXTURES = Path(__file__).parent / "swe_agent"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.json"))
 DOCUMENTS = {name: json.loads((FIXTURES / f"{name}.json").read_text()) for name in NAMES}
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus" / "transcripts"
 
 
 def read_all(value: Any, source: Source = Source("run.traj")) -> list[Session]:  # noqa: B008 - immutable
@@ -39,14 +39,6 @@ def fixture(name: str) -> Session:
     data = (FIXTURES / f"{name}.json").read_bytes()
     (session,) = swe_agent.parse([Record(data)], Source(f"{name}.traj"))
     return session
-
-
-def calls(session: Session) -> list[ToolCall]:
-    return [call for message in session.messages for call in message.calls]
-
-
-def losses(session: Session) -> dict[str, int]:
-    return {loss.kind: loss.count for loss in session.losses}
 
 
 def mini(*messages: dict[str, Any], **info: Any) -> Session:
