@@ -368,18 +368,12 @@ def _inner(value: Any) -> Any:
 def parse(records: Iterable[Record], source: Source) -> list[Session]:
     """The one session in a transcript."""
     reader = _Reader(source)
-    quick = _LINES.quick
     is_empty = True
     for record in records:
         if record.part:  # the shorter form of the same transcript, which lies beside the full one
             continue
         is_empty = False
-        try:
-            line = quick(record.data)
-        except BAD_CONTENT:
-            for line in _LINES.salvaged(record, reader.losses):
-                reader.read(line, record)
-        else:
+        for line in _LINES.decode(record, reader.losses):
             reader.read(line, record)
     return [] if is_empty else [reader.session()]
 

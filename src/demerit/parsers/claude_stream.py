@@ -523,15 +523,9 @@ def parse(records: Iterable[Record], source: Source) -> list[Session]:
     current = _Reader(source)
     readers = [current]
     by_name: dict[str, _Reader] = {}
-    quick = _LINES.quick
-    lines: Iterable[_Line]
     record = None
     for record in records:
-        try:
-            lines = (quick(record.data),)
-        except BAD_CONTENT:
-            lines = _LINES.salvaged(record, current.losses)
-        for line in lines:
+        for line in _LINES.decode(record, current.losses):
             name = line.session_id
             if name is not None and name != current.name:
                 if name in by_name:

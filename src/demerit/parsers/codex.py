@@ -472,10 +472,7 @@ class _Builder:
 
     def add(self, record: Record) -> None:
         self.record = record
-        try:
-            lines = [_lines.quick(record.data)]
-        except BAD_CONTENT:
-            lines = _lines.salvaged(record, self.losses)
+        lines = _lines.decode(record, self.losses)
         for line in lines:
             if line.payload is not None:
                 self._time(line.timestamp)

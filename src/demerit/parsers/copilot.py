@@ -295,17 +295,13 @@ class _Reader:
         self.terminal = False
 
     def read_all(self, lines: Iterable[Record]) -> None:
-        quick = _LINES.quick
         for record in lines:
             self.record = record
             if record.part:
                 self.title = _name(record) or self.title
                 continue
-            try:
-                self.read(quick(record.data))
-            except BAD_CONTENT:
-                for line in _LINES.salvaged(record, self.losses):
-                    self.read(line)
+            for line in _LINES.decode(record, self.losses):
+                self.read(line)
 
     def read(self, line: _Line) -> None:
         self.at = records.parse_time(line.timestamp, self.losses, self.record.offset)

@@ -569,19 +569,13 @@ def _finish(call: _Call, ordinal: int, index: int) -> ToolCall:
 def parse(records: Iterable[Record], source: Source) -> list[Session]:
     """The one session in a history, with what the files beside it tell."""
     reader = _Reader(source)
-    quick = _LINES.quick
     is_empty = True
     for record in records:
         is_empty = False
         if record.part:
             reader.beside(record)
             continue
-        try:
-            line = quick(record.data)
-        except BAD_CONTENT:
-            for line in _LINES.salvaged(record, reader.losses):
-                reader.read(line, record)
-        else:
+        for line in _LINES.decode(record, reader.losses):
             reader.read(line, record)
     return [] if is_empty else [reader.session()]
 

@@ -593,16 +593,10 @@ def _usage(counts: _Usage | None, key: str | None) -> Usage | None:
 def parse(records: Iterable[Record], source: Source) -> list[Session]:
     """The one session in a pi log."""
     reader = _Reader(source)
-    quick = _ENTRIES.quick
     is_empty = True
     for record in records:
         is_empty = False
-        try:
-            entry = quick(record.data)
-        except BAD_CONTENT:
-            for entry in _ENTRIES.salvaged(record, reader.losses):
-                reader.read(entry, record)
-        else:
+        for entry in _ENTRIES.decode(record, reader.losses):
             reader.read(entry, record)
     return [] if is_empty else [reader.session()]
 

@@ -33,7 +33,6 @@ from demerit.parsers.genai import (
     texts_of,
 )
 from demerit.parsers.records import (
-    BAD_CONTENT,
     NOTHING,
     Home,
     LineDecoder,
@@ -402,11 +401,7 @@ def parse(records: Iterable[Record], source: Source) -> list[Session]:
     is_empty = True
     for record in records:
         is_empty = False
-        try:
-            lines = [_LINES.quick(record.data)]
-        except BAD_CONTENT:
-            lines = _LINES.salvaged(record, reader.losses)
-        for line in lines:
+        for line in _LINES.decode(record, reader.losses):
             reader.read(line, record)
     return [] if is_empty else [reader.session()]
 
