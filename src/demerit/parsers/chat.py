@@ -20,6 +20,7 @@ import msgspec
 from demerit.model import Author, Body, CallStatus, Event, Message, Notice, Role, Session, ThinkingKind, ToolCall, Usage
 from demerit.parsers.evidence import (
     INTERRUPT,
+    PENDING,
     SUMMARIES,
     Judgement,
     by_claude_error,
@@ -266,7 +267,6 @@ _ATTACHED = frozenset(
 _COMMANDS = ("<command-name>", "<command-message>")
 _THOUGHT = re.compile(r"\s*<(think|thinking|reasoning|REASONING_SCRATCHPAD)>")
 _SEARCHED = 200
-_PENDING = Judgement(CallStatus.PENDING, "no result in the log")
 _NO_RESULTS = Judgement(CallStatus.UNKNOWN, "one response alone holds no results")
 _NO_STATUS = Judgement(CallStatus.UNKNOWN, "no status in the log")
 
@@ -652,8 +652,8 @@ class _Builder:
                 index=len(turn.calls),
                 name=name or "",
                 category=category,
-                status=_PENDING.status,
-                evidence=_PENDING.evidence,
+                status=PENDING.status,
+                evidence=PENDING.evidence,
                 call_id=identity,
                 input=raw_body(raw, record, self.source),
                 input_hash=input_hash(value),
@@ -788,7 +788,7 @@ class _Builder:
             absent = Judgement(CallStatus.OK, "no is_error, where other results carry it")
             verdict = absent if self.has_flags else _NO_STATUS
         is_lone = len(self.turns) == 1  # a model's answer without the conversation around it
-        status, evidence, exit_code = verdict or (_NO_RESULTS if is_lone else _PENDING)
+        status, evidence, exit_code = verdict or (_NO_RESULTS if is_lone else PENDING)
         return msgspec.structs.replace(
             made.call,
             message_ordinal=ordinal,

@@ -36,6 +36,7 @@ from demerit.model import (
 from demerit.parsers.evidence import (
     BROKEN_CALL,
     INTERRUPT,
+    PENDING,
     SUMMARIES,
     Judgement,
     by_claude_error,
@@ -650,7 +651,6 @@ def _head(block: Block) -> str:
 NO_DETAIL = Result()
 _FLAG_FALSE = Judgement(CallStatus.OK, "is_error false")
 _NO_FLAG = Judgement(CallStatus.OK, "no error flag")
-_PENDING = Judgement(CallStatus.PENDING, "no result in the log")
 
 
 def _compared(name: str, arguments: Any) -> Any:
@@ -663,7 +663,7 @@ def _compared(name: str, arguments: Any) -> Any:
 
 def _finish(call: _Call, ordinal: int, index: int) -> ToolCall:
     original = call.original or call
-    verdict = original.verdict or _PENDING
+    verdict = original.verdict or PENDING
     return ToolCall(
         message_ordinal=ordinal,
         index=index,

@@ -32,6 +32,7 @@ from demerit.parsers.claude import (
 )
 from demerit.parsers.evidence import (
     INTERRUPT,
+    PENDING,
     SUMMARIES,
     Judgement,
     category_of,
@@ -154,7 +155,7 @@ class _Call:
 
     def frozen(self, ordinal: int, index: int, denied: set[str]) -> ToolCall:
         told = self.first or self
-        status, why, code = told.verdict or _PENDING
+        status, why, code = told.verdict or PENDING
         if self.call_id in denied and status in (CallStatus.FAILED, CallStatus.PENDING, CallStatus.CANCELLED):
             status, why, code = CallStatus.DECLINED, "listed among the permission denials", None
         return ToolCall(
@@ -186,7 +187,6 @@ class _Draft:
     notice: Notice | None = None
 
 
-_PENDING = Judgement(CallStatus.PENDING, "no result in the log")
 _NO_TOKENS: tuple[int, ...] = (0, 0, 0, 0)
 
 

@@ -18,6 +18,7 @@ import msgspec
 
 from demerit.model import Author, Body, CallStatus, Category, Event, Message, Notice, Role, ToolCall, Usage
 from demerit.parsers.evidence import (
+    PENDING,
     SUMMARIES,
     Judgement,
     by_exit_code,
@@ -392,11 +393,8 @@ def finished(drafts: Iterable[Draft], source: Source) -> Iterator[Message]:
         )
 
 
-_PENDING = Judgement(CallStatus.PENDING, "no result in the log")
-
-
 def _tool_call(ordinal: int, index: int, call: Call) -> ToolCall:
-    status, reason, code = call.verdict or _PENDING
+    status, reason, code = call.verdict or PENDING
     kind = category(call.name)
     return ToolCall(
         ordinal, index, call.name, kind, status, reason, call.call_id, call.input, call.hash(), call.paths, code,

@@ -24,8 +24,8 @@ import msgspec
 
 from demerit.model import Author, Body, CallStatus, Category, Event, Message, Notice, Role, Session, Usage
 from demerit.parsers import evidence, records
-from demerit.parsers.drafts import PENDING, DraftCall
-from demerit.parsers.evidence import Judgement
+from demerit.parsers.drafts import DraftCall
+from demerit.parsers.evidence import PENDING, Judgement
 from demerit.parsers.records import (
     BAD_CONTENT,
     NOTHING,

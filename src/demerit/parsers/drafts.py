@@ -15,7 +15,6 @@ import msgspec
 from demerit.model import (
     Author,
     Body,
-    CallStatus,
     Category,
     Event,
     Message,
@@ -26,7 +25,7 @@ from demerit.model import (
     ToolCall,
     Usage,
 )
-from demerit.parsers.evidence import Judgement
+from demerit.parsers.evidence import PENDING, Judgement
 from demerit.parsers.records import (
     BAD_CONTENT,
     NOTHING,
@@ -40,8 +39,6 @@ from demerit.parsers.records import (
     token_count,
     utf8_length,
 )
-
-PENDING = Judgement(CallStatus.PENDING, "no result in the log")
 
 
 @dataclass(slots=True, eq=False)

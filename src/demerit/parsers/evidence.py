@@ -21,6 +21,9 @@ class Judgement(NamedTuple):
     exit_code: int | None = None
 
 
+PENDING = Judgement(CallStatus.PENDING, "no result in the log")
+
+
 def by_exit_code(command: str | None, exit_code: int, output: str, source: str = "exit code") -> Judgement:
     """Status of a shell command that ran to its end. `source` says where the code stood."""
     if exit_code == 0:

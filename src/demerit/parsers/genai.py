@@ -15,6 +15,7 @@ import msgspec
 
 from demerit.model import Author, Body, CallStatus, Category, Message, Notice, Role, ToolCall, Usage
 from demerit.parsers.evidence import (
+    PENDING,
     SUMMARIES,
     Judgement,
     by_exit_code,
@@ -358,14 +359,11 @@ class OpenCall:
             self.result = raw_body(answer.value, record, source)
 
     def frozen(self, ordinal: int, index: int) -> ToolCall:
-        status, reason, code = self.verdict or _PENDING
+        status, reason, code = self.verdict or PENDING
         return ToolCall(
             ordinal, index, self.name, self.category, status, reason, self.call_id, self.body, self.hash,
             self.paths, code, self.result, self.at, self.is_poll, self.server,
         )  # fmt: skip
-
-
-_PENDING = Judgement(CallStatus.PENDING, "no result in the log")
 
 
 _SERVED = re.compile(r"\(([^()]{1,100}) MCP Server\)\Z")

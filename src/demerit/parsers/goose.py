@@ -19,7 +19,7 @@ import msgspec
 
 from demerit.model import Author, Body, CallStatus, Category, Event, Message, Notice, Role, Session, ToolCall, Usage
 from demerit.parsers import evidence, records
-from demerit.parsers.evidence import Judgement
+from demerit.parsers.evidence import PENDING, Judgement
 from demerit.parsers.records import (
     BAD_CONTENT,
     NOTHING,
@@ -290,8 +290,6 @@ def _numbers(usage: Usage) -> tuple[int, int]:
 
 # --- reading ----------------------------------------------------------------------------------------------
 
-_NO_RESULT = Judgement(CallStatus.PENDING, "no result in the log")
-
 
 @dataclass(slots=True, eq=False)
 class _Draft:
@@ -328,7 +326,7 @@ class _Asked:
     input_hash: str | None = None
     paths: tuple[str, ...] = ()
     is_poll: bool = False
-    verdict: Judgement = _NO_RESULT
+    verdict: Judgement = PENDING
     is_answered: bool = False
     result: Body | None = None
     original: _Asked | None = None
@@ -454,7 +452,7 @@ class _Reader:
         for beginnings, form in _FORMS:
             if head.startswith(beginnings):
                 return form
-        if call.verdict is not _NO_RESULT:
+        if call.verdict is not PENDING:
             return call.verdict  # the request was broken
         is_error = response.status == "error" or value.isError is True
         line = head[:80].partition("\n")[0]

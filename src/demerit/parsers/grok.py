@@ -33,6 +33,7 @@ from demerit.model import (
     Usage,
 )
 from demerit.parsers.evidence import (
+    PENDING,
     SUMMARIES,
     Judgement,
     by_exit_code,
@@ -249,7 +250,6 @@ class _Draft(msgspec.Struct, gc=False):
     model: str | None = None
 
 
-_PENDING = Judgement(CallStatus.PENDING, "no result in the log")
 _NO_STATUS = Judgement(CallStatus.UNKNOWN, "the history has no status")
 
 
@@ -559,7 +559,7 @@ def _typed(text: str) -> str:
 
 def _finish(call: _Call, ordinal: int, index: int) -> ToolCall:
     told = call.first or call
-    status, why, code = told.verdict or _PENDING
+    status, why, code = told.verdict or PENDING
     return ToolCall(
         ordinal, index, call.name, call.category, status, why, call.call_id, call.input, call.hash, call.paths, code,
         told.result, call.at, call.is_poll,

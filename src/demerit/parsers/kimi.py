@@ -24,6 +24,7 @@ import msgspec
 from demerit.model import Author, Body, CallStatus, Category, Event, Message, Notice, Relation, Role, Session, Usage
 from demerit.model import ToolCall as Call
 from demerit.parsers.evidence import (
+    PENDING,
     Judgement,
     by_exit_code,
     category_of,
@@ -340,9 +341,6 @@ class _Draft(msgspec.Struct, gc=False):
     def is_empty(self) -> bool:
         """Whether nothing came of a step: the request failed, or was broken off."""
         return not (self.texts or self.calls or self.thinking_bytes or self.usage)
-
-
-_PENDING = Judgement(CallStatus.PENDING, "no result in the log")
 
 
 class _Reader:
@@ -846,7 +844,7 @@ class _Reader:
     def finish(self, call: _Call, ordinal: int, index: int) -> Call:
         self.settle(call, None)
         told = call.first or call
-        status, why, code = told.verdict or _PENDING
+        status, why, code = told.verdict or PENDING
         return Call(
             ordinal, index, call.name, call.category, status, why, call.call_id, call.input, call.hash, call.paths,
             code, told.result, call.at, call.is_poll,

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from demerit.model import Author, Body, CallStatus, Category, Event, Message, Notice, Role, Session, ToolCall
 from demerit.parsers.evidence import (
     INTERRUPT,
+    PENDING,
     SUMMARIES,
     Judgement,
     by_claude_error,
@@ -331,7 +332,6 @@ def _parted(body: str, last: bool) -> tuple[str, str | None]:
 
 
 _SHOWN_NOTHING = Judgement(CallStatus.UNKNOWN, "no result is shown")
-_PENDING = Judgement(CallStatus.PENDING, "no result in the log")
 
 
 def _message(ordinal: int, draft: _Draft, is_last: bool, source: Source) -> Message:
@@ -340,7 +340,7 @@ def _message(ordinal: int, draft: _Draft, is_last: bool, source: Source) -> Mess
     thought = sum(map(utf8_length, draft.thoughts))
     calls = []
     for index, call in enumerate(draft.calls):
-        status, reason, code = call.verdict or (_PENDING if is_last else _SHOWN_NOTHING)
+        status, reason, code = call.verdict or (PENDING if is_last else _SHOWN_NOTHING)
         given: Body | None = text_body(call.given, source) if call.given else None
         result = text_body(call.result, source) if call.result is not None else None
         # What is shown of a read or a search leaves out the range or the options: equal lines may be other inputs.
