@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -16,6 +16,7 @@ from demerit.quality.context import ContextHealth, ContextHealthFolder
 from demerit.quality.outcome import Facts, Outcome, Verdict, classify
 from demerit.quality.prompts import PromptFacts, classify_prompt
 from demerit.quality.report import (
+    Advice,
     BreakdownLine,
     CallRef,
     Context,
@@ -27,7 +28,7 @@ from demerit.quality.report import (
     reference,
 )
 from demerit.quality.score import Signals, penalties, score
-from demerit.quality.thinking import ThinkingFolder, estimate_tokens
+from demerit.quality.thinking import Thinking, ThinkingFolder, estimate_tokens
 from demerit.quality.usage import RequestTotals
 
 IDLE_AFTER = timedelta(minutes=30)
@@ -47,47 +48,24 @@ def assess(session: Session, now: datetime, path: str | None = None) -> Report:
     return assessor.result(session, path)
 
 
-class _Calls:
-    """Folds the deduplicated calls into the counts of `Signals`."""
+class CallFolder:
+    """Folds the calls of a session, each once and in order, into the counts of `Signals`, in O(1) state."""
 
     def __init__(self) -> None:
-        self.seen: set[tuple[str, str, str | None, str]] = set()
         self.statuses: Counter[str] = Counter()
-        self.by_tool: Counter[str] = Counter()
-        self.failed_by_tool: Counter[str] = Counter()
-        self.by_server: Counter[str] = Counter()
-        self.failed_by_server: Counter[str] = Counter()
         self.failures = Evidence()
         self.retries = Evidence()
-        self.churn = Evidence()
         self.run = Evidence()
         self.longest = Evidence()
-        self.edited: Counter[str] = Counter()
         self.previous: tuple[str, str | None] | None = None
         self.with_input = 0
-
-    def is_replay(self, call: ToolCall) -> bool:
-        if call.call_id is None:
-            return False
-        key = (call.call_id, call.name, call.input_hash, call.status._value_)
-        if key in self.seen:
-            return True
-        self.seen.add(key)
-        return False
 
     def add(self, call: ToolCall) -> None:
         status = call.status._value_  # .value goes through a descriptor, and this runs for every call
         self.statuses[status] += 1
-        self.by_tool[call.name] += 1
-        server = call.server if call.category == "mcp" else None
-        if server is not None:
-            self.by_server[server] += 1
         self.with_input += call.input_hash is not None
         if status == "failed" or status == "invalid":
             self.failures.add(call, status)
-            self.failed_by_tool[call.name] += 1
-            if server is not None:
-                self.failed_by_server[server] += 1
             self.run.add(call, "part of the longest run of failed calls")
             if self.run.count > self.longest.count:
                 self.longest = self.run
@@ -99,11 +77,6 @@ class _Calls:
         if call.input_hash is not None and same == self.previous:
             self.retries.add(call, "same tool and input as the call right before")
         self.previous = same
-        if call.changes_files and (status == "ok" or status == "unknown"):
-            for path in dict.fromkeys(call.file_paths):
-                self.edited[path] += 1
-                if self.edited[path] > 1:
-                    self.churn.add(call, f"change {self.edited[path]} to this file", path)
 
     @property
     def total(self) -> int:
@@ -116,7 +89,62 @@ class _Calls:
         return silent * 2 <= self.total - self.statuses["pending"]
 
 
-class _Ending:
+def changed_files(call: ToolCall) -> tuple[str, ...]:
+    """The known files that a call changed, each once: those that count for edit churn."""
+    status = call.status._value_
+    if call.changes_files and (status == "ok" or status == "unknown"):
+        return tuple(dict.fromkeys(call.file_paths))
+    return ()
+
+
+def churned(call: ToolCall, path: str, change: int) -> CallRef:
+    """The reason that a call is when it changed a file that had been changed before."""
+    return reference(call, f"change {change} to this file", path)
+
+
+class Replays:
+    """Tells a call from the repeated lines of it: same id, tool, input and status. A call without an id is none."""
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[str, str, str | None, str]] = set()
+
+    def is_one(self, call: ToolCall) -> bool:
+        if call.call_id is None:
+            return False
+        key = (call.call_id, call.name, call.input_hash, call.status._value_)
+        if key in self._seen:
+            return True
+        self._seen.add(key)
+        return False
+
+
+class _Tallies:
+    """What must be told apart by name: calls of each tool and server, and changes to each file."""
+
+    def __init__(self) -> None:
+        self.by_tool: Counter[str] = Counter()
+        self.failed_by_tool: Counter[str] = Counter()
+        self.by_server: Counter[str] = Counter()
+        self.failed_by_server: Counter[str] = Counter()
+        self.edited: Counter[str] = Counter()
+        self.churn = Evidence()
+
+    def add(self, call: ToolCall) -> None:
+        status = call.status._value_
+        failed = status == "failed" or status == "invalid"
+        self.by_tool[call.name] += 1
+        self.failed_by_tool[call.name] += failed
+        server = call.server if call.category == "mcp" else None
+        if server is not None:
+            self.by_server[server] += 1
+            self.failed_by_server[server] += failed
+        for path in changed_files(call):
+            self.edited[path] += 1
+            if self.edited[path] > 1:
+                self.churn.keep(churned(call, path, self.edited[path]))
+
+
+class Ending:
     """Follows who spoke last in the session's own conversation, and what stood open then."""
 
     def __init__(self) -> None:
@@ -202,8 +230,10 @@ _TAG = re.compile(r"</?[\w-]+>")
 _ITEM = re.compile(r"[-*+•] |\d+[.)] ")
 
 
-def _first_line(text: str) -> str:
-    """The first line that says something: of "Implement the following plan:" and a heading, the heading."""
+def title_from(text: str) -> str:
+    """A title that only names a session, from the first words of a person, a program or a parent agent.
+
+    It is the first line that says something: of "Implement the following plan:" and a heading, the heading."""
     lines = [line.strip() for line in text.lstrip()[:2000].splitlines()]
     lines = [line for line in lines if line]
     said = [line for line in lines if not _TAG.fullmatch(line)] or lines
@@ -244,6 +274,38 @@ class _Prompts:
         )
 
 
+class SessionFold:
+    """The part of `Assessor` that needs O(1) state: `add` each message of a session, in transcript order."""
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.calls = CallFolder()
+        self.ending = Ending()
+
+    def add(self, message: Message, calls: Iterable[ToolCall]) -> None:
+        """The next message, and of its calls those that no earlier line has told."""
+        self.messages += 1
+        self.ending.add(message)
+        for call in calls:
+            self.calls.add(call)
+
+
+class Findings(msgspec.Struct, frozen=True):
+    """What `report_from` needs beside a `SessionFold`: what takes a set, or a sort, to find out."""
+
+    churn: Evidence
+    hygiene: Hygiene
+    health: ContextHealth | None
+    usage: UsageTotals | None
+    thinking: Thinking | None
+    advice: tuple[Advice, ...]
+    models: tuple[str, ...]
+    title: str | None
+    tools: Mapping[str, ToolTally]
+    """Without failures where the log does not tell how calls went: `report_from` sees to that."""
+    servers: Mapping[str, ToolTally]
+
+
 class Assessor:
     """`assess` in the form of a fold: `add` each message with its calls, in transcript order, then `result`.
 
@@ -253,10 +315,10 @@ class Assessor:
 
     def __init__(self, now: datetime) -> None:
         self._now = now
-        self._messages = 0
+        self._fold = SessionFold()
+        self._replays = Replays()
+        self._tallies = _Tallies()
         self._models: dict[str, None] = {}
-        self._calls = _Calls()
-        self._ending = _Ending()
         self._requests = RequestTotals()
         self._context = ContextHealthFolder()
         self._prompts = _Prompts()
@@ -266,23 +328,20 @@ class Assessor:
 
     def add(self, message: Message, calls: Sequence[ToolCall]) -> None:
         """The next message, and the calls that it made, each with its final status."""
-        self._messages += 1
         if message.model:
             self._models.setdefault(message.model)
-        self._ending.add(message)
         self._request(message.usage, own=not message.sidechain)
         if message.role == "user" and message.text.strip():
-            # A title only names the session, so here a program's or a parent agent's order counts too.
-            self._title = self._title or _first_line(message.text)
+            self._title = self._title or title_from(message.text)
             if message.author == "human":
                 self._prompts.add(message.text)
-        if message.role == "assistant" and message.author == "agent" and not message.sidechain:
-            reported = message.usage.reasoning_tokens if message.usage else None
-            self._thinking.add(estimate_tokens(reported, message.thinking_bytes, message.thinking_kind))
-        for call in calls:
-            if not self._calls.is_replay(call):
-                self._calls.add(call)
-                self._advice.add(call, message.model)
+        if is_turn(message):
+            self._thinking.add(thinking_tokens(message))
+        own = [call for call in calls if not self._replays.is_one(call)]
+        self._fold.add(message, own)
+        for call in own:
+            self._tallies.add(call)
+            self._advice.add(call, message.model)
 
     def _request(self, usage: Usage | None, own: bool) -> None:
         """Count a request. own: of the session's own conversation, so that its size belongs to the context."""
@@ -297,116 +356,149 @@ class Assessor:
             self._request(request, own)
         for model in session.models:
             self._models.setdefault(model)
-        calls = self._calls
-        judged = calls.statuses_are_logged and "statuses" not in session.untold
-        idle = is_idle(session, self._now)
-        facts = self._ending.facts(calls.run.count if judged else 0, idle)
-        verdict = classify(facts)
-        signals = Signals(
-            tool_calls=calls.total,
-            tool_failures=calls.failures.count if judged else None,
-            tool_retries=calls.retries.count if calls.with_input or not calls.total else None,
-            edit_churn=calls.churn.count if calls.with_input or not calls.total else None,
-            longest_failure_streak=calls.longest.count if judged else None,
-            outcome=verdict.outcome,
-        )
-        graded = score(signals)
-        started, ended = session.started, session.ended
-        minutes = (ended - started).total_seconds() / 60 if started and ended else 0.0
-        hygiene = self._prompts.hygiene()
-        health = self._context.result()
-        usage = self._requests.result()
-        thinking = None if "thinking" in session.untold else self._thinking.result()
-        events: Counter[str] = Counter(event.kind for event in session.events)
-        ending = self._ending.name(session.events)
-        failures = signals.tool_failures
-        return Report(
-            path=path,
-            agent=session.agent,
-            session_id=session.source_id,
-            title=session.title or self._title,
-            models=tuple(self._models),
-            started_at=started,
-            ended_at=ended,
-            outcome=verdict.outcome,
-            confidence=verdict.confidence,
-            score=graded.score,
-            grade=graded.grade,
-            archetype=classify_archetype(ArchetypeFacts(facts.user_messages, self._messages, minutes)),
-            ending=ending,
-            terminal=session.terminal,
-            parent_session_id=session.parent_source_id,
-            statuses=dict(calls.statuses),
-            failures_per_100_calls=round(failures * 100 / calls.total, 1)
-            if failures is not None and calls.total
-            else None,
-            basis=tuple(self._unmeasured(signals, session, usage, health)),
-            advice=self._advice.result(hygiene, health),
-            facts=facts,
-            signals=signals,
-            breakdown=tuple(
-                BreakdownLine(
-                    line.label, line.points, tuple(self._behind(line.kind, verdict, facts, ending)), line.is_capped
-                )
-                for line in penalties(signals)
-            ),
+        hygiene, health = self._prompts.hygiene(), self._context.result()
+        tallies = self._tallies
+        findings = Findings(
+            churn=tallies.churn,
             hygiene=hygiene,
-            context=Context(health.peak, health.resets) if health else None,
-            thinking=thinking,
-            usage=usage,
-            losses={loss.kind: loss.count for loss in session.losses},
-            relation=session.relation,
-            messages=self._messages,
-            duration_minutes=round(minutes, 2),
-            cwd=session.cwd,
-            branch=session.branch,
-            agent_version=session.agent_version,
-            tools=_tallies(calls.by_tool, calls.failed_by_tool if judged else None),
-            mcp_servers=_tallies(calls.by_server, calls.failed_by_server if judged else None),
-            events=dict(events),
+            health=health,
+            usage=self._requests.result(),
+            thinking=self._thinking.result(),
+            advice=self._advice.result(hygiene, health),
+            models=tuple(self._models),
+            title=self._title,
+            tools=_by_name(tallies.by_tool, tallies.failed_by_tool),
+            servers=_by_name(tallies.by_server, tallies.failed_by_server),
         )
-
-    def _behind(self, kind: str, verdict: Verdict, facts: Facts, ending: str | None) -> Iterable[CallRef]:
-        """The calls that cost one line of the breakdown."""
-        calls = self._calls
-        if kind == "tool_failures":
-            return calls.failures.calls
-        if kind == "tool_retries":
-            return calls.retries.calls
-        if kind == "edit_churn":
-            return calls.churn.calls
-        if kind == "failure_streak":
-            return calls.longest.calls
-        if verdict.outcome is Outcome.errored and facts.trailing_failures >= 3:
-            return [
-                msgspec.structs.replace(ref, why="the session ended on this run of failures") for ref in calls.run.calls
-            ]
-        if facts.tool_call_pending:
-            return [reference(call, "the log ends before its result") for call in self._ending.open_calls]
-        return [CallRef(facts.last_user_ord, None, None, None, self._ending.stopped_by(ending), "")]
-
-    def _unmeasured(
-        self, signals: Signals, session: Session, usage: UsageTotals | None, health: ContextHealth | None
-    ) -> Iterable[str]:
-        """The facts that this session's log did not tell."""
-        for name in ("tool_failures", "tool_retries", "edit_churn", "longest_failure_streak"):
-            if getattr(signals, name) is None:
-                yield name
-        if session.started is None:
-            yield "duration"
-        if usage is None:
-            yield "usage"
-        elif usage.output_is_partial:
-            yield "output_tokens"
-        if health is None:
-            yield "context"
-        if not self._models:
-            yield "models"
-        yield from (name for name in session.untold if name not in ("usage", "models"))
+        return report_from(session, self._fold, findings, self._now, path)
 
 
-def _tallies(calls: Counter[str], failures: Counter[str] | None) -> dict[str, ToolTally]:
-    return {name: ToolTally(n, None if failures is None else failures[name]) for name, n in calls.most_common()}
+def is_turn(message: Message) -> bool:
+    """Whether it is an answer of the session's own model: what is thought in it counts."""
+    return message.role == "assistant" and message.author == "agent" and not message.sidechain
+
+
+def thinking_tokens(message: Message) -> float:
+    """Reasoning tokens of one answer, reported or estimated; 0.0 when it did not think."""
+    reported = message.usage.reasoning_tokens if message.usage else None
+    return estimate_tokens(reported, message.thinking_bytes, message.thinking_kind)
+
+
+def report_from(session: Session, fold: SessionFold, findings: Findings, now: datetime, path: str | None) -> Report:
+    """The report card of a session whose messages went through `fold`. Of `session`, no message is looked at."""
+    calls, ending, health, usage = fold.calls, fold.ending, findings.health, findings.usage
+    judged = calls.statuses_are_logged and "statuses" not in session.untold
+    facts = ending.facts(calls.run.count if judged else 0, is_idle(session, now))
+    verdict = classify(facts)
+    inputs_are_logged = bool(calls.with_input) or not calls.total
+    signals = Signals(
+        tool_calls=calls.total,
+        tool_failures=calls.failures.count if judged else None,
+        tool_retries=calls.retries.count if inputs_are_logged else None,
+        edit_churn=findings.churn.count if inputs_are_logged else None,
+        longest_failure_streak=calls.longest.count if judged else None,
+        outcome=verdict.outcome,
+    )
+    graded = score(signals)
+    minutes = (session.ended - session.started).total_seconds() / 60 if session.started and session.ended else 0.0
+    name = ending.name(session.events)
+    failures = signals.tool_failures
+    return Report(
+        path=path,
+        agent=session.agent,
+        session_id=session.source_id,
+        title=session.title or findings.title,
+        models=findings.models,
+        started_at=session.started,
+        ended_at=session.ended,
+        outcome=verdict.outcome,
+        confidence=verdict.confidence,
+        score=graded.score,
+        grade=graded.grade,
+        archetype=classify_archetype(ArchetypeFacts(facts.user_messages, fold.messages, minutes)),
+        ending=name,
+        terminal=session.terminal,
+        parent_session_id=session.parent_source_id,
+        statuses=dict(calls.statuses),
+        failures_per_100_calls=round(failures * 100 / calls.total, 1) if failures is not None and calls.total else None,
+        basis=tuple(_unmeasured(signals, session, usage, health, findings.models)),
+        advice=findings.advice,
+        facts=facts,
+        signals=signals,
+        breakdown=tuple(
+            BreakdownLine(
+                line.label,
+                line.points,
+                tuple(_behind(line.kind, fold, findings.churn, verdict, facts, name)),
+                line.is_capped,
+            )
+            for line in penalties(signals)
+        ),
+        hygiene=findings.hygiene,
+        context=Context(health.peak, health.resets) if health else None,
+        thinking=None if "thinking" in session.untold else findings.thinking,
+        usage=usage,
+        losses={loss.kind: loss.count for loss in session.losses},
+        relation=session.relation,
+        messages=fold.messages,
+        duration_minutes=round(minutes, 2),
+        cwd=session.cwd,
+        branch=session.branch,
+        agent_version=session.agent_version,
+        tools=_judged(findings.tools, judged),
+        mcp_servers=_judged(findings.servers, judged),
+        events=dict(Counter(event.kind for event in session.events)),
+    )
+
+
+def _behind(
+    kind: str, fold: SessionFold, churn: Evidence, verdict: Verdict, facts: Facts, ending: str | None
+) -> Iterable[CallRef]:
+    """The calls that cost one line of the breakdown."""
+    calls = fold.calls
+    if kind == "tool_failures":
+        return calls.failures.calls
+    if kind == "tool_retries":
+        return calls.retries.calls
+    if kind == "edit_churn":
+        return churn.calls
+    if kind == "failure_streak":
+        return calls.longest.calls
+    if verdict.outcome is Outcome.errored and facts.trailing_failures >= 3:
+        return [
+            msgspec.structs.replace(ref, why="the session ended on this run of failures") for ref in calls.run.calls
+        ]
+    if facts.tool_call_pending:
+        return [reference(call, "the log ends before its result") for call in fold.ending.open_calls]
+    return [CallRef(facts.last_user_ord, None, None, None, fold.ending.stopped_by(ending), "")]
+
+
+def _unmeasured(
+    signals: Signals, session: Session, usage: UsageTotals | None, health: ContextHealth | None, models: Sequence[str]
+) -> Iterable[str]:
+    """The facts that this session's log did not tell."""
+    for name in ("tool_failures", "tool_retries", "edit_churn", "longest_failure_streak"):
+        if getattr(signals, name) is None:
+            yield name
+    if session.started is None:
+        yield "duration"
+    if usage is None:
+        yield "usage"
+    elif usage.output_is_partial:
+        yield "output_tokens"
+    if health is None:
+        yield "context"
+    if not models:
+        yield "models"
+    yield from (name for name in session.untold if name not in ("usage", "models"))
+
+
+def _by_name(calls: Counter[str], failures: Counter[str]) -> dict[str, ToolTally]:
+    return {name: ToolTally(n, failures[name]) for name, n in calls.most_common()}
+
+
+def _judged(tallies: Mapping[str, ToolTally], judged: bool) -> dict[str, ToolTally]:
+    return dict(tallies) if judged else {name: ToolTally(tally.calls, None) for name, tally in tallies.items()}
 
 
 def is_idle(session: Session, now: datetime) -> bool:

@@ -58,6 +58,12 @@ class Evidence:
         if len(self.calls) < EVIDENCE_LIMIT:
             self.calls.append(reference(call, why, file))
 
+    def keep(self, ref: CallRef) -> None:
+        """Count a reason that is made already."""
+        self.count += 1
+        if len(self.calls) < EVIDENCE_LIMIT:
+            self.calls.append(ref)
+
 
 class BreakdownLine(msgspec.Struct, frozen=True):
     """One penalty with the calls that cost it: at most `EVIDENCE_LIMIT` of them, the first ones."""

@@ -30,7 +30,7 @@ thresholds: a row of another version is unmeasured until it is derived again."""
 GRADE_ORDER: tuple[str | None, ...] = ("A", "B", "C", "D", "F", None)
 """Grades as they are shown, best first; None is unscored."""
 
-_GRADE_FLOORS = (("A", 90), ("B", 75), ("C", 60), ("D", 40))
+GRADE_FLOORS = (("A", 90), ("B", 75), ("C", 60), ("D", 40))
 _GPA_POINTS = {"A": 4, "B": 3, "C": 2, "D": 1, "F": 0}
 
 _ERRORED_POINTS = 30
@@ -136,7 +136,7 @@ def score_breakdown(signals: Signals) -> list[ScoreBreakdownItem]:
 
 def grade_for(score: int) -> str:
     """The letter of a score: A from 90, B from 75, C from 60, D from 40, else F."""
-    return next((grade for grade, floor in _GRADE_FLOORS if score >= floor), "F")
+    return next((grade for grade, floor in GRADE_FLOORS if score >= floor), "F")
 
 
 def gpa_points(grade: str | None) -> int | None:
