@@ -127,7 +127,7 @@ def grade_files(
         yield from (grade_file(path, now, ended, debug) for path in files)
         return
     batches = _batches(files, sizes)
-    with ProcessPoolExecutor(workers, initializer=_die_with_parent) as pool:
+    with ProcessPoolExecutor(workers, initializer=die_with_parent) as pool:
         # The largest first, or the last one running is the largest; the answers come in the order of the files.
         # Among ordinary batches the first ones come first, so that answers can be handed on early.
         order = sorted(range(len(batches)), key=lambda at: -max(batches[at][1], _BATCH_BYTES))
@@ -145,14 +145,14 @@ def grade_files(
 def _graded_alone(files: Iterable[str], now: datetime, ended: bool, debug: bool) -> Iterator[Graded]:
     """What each log gives, each read in a process of its own: one of a batch has brought its process down."""
     for path in files:
-        with ProcessPoolExecutor(1, initializer=_die_with_parent) as pool:
+        with ProcessPoolExecutor(1, initializer=die_with_parent) as pool:
             try:
                 yield from _unpacked(pool.submit(_grade_batch, [path], now, ended, debug).result(), [path])
             except BrokenProcessPool:
                 yield Graded(path, reason="the process that read it was killed (out of memory?)")
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """End a reading process when the one that asked is gone: it would hold its standard output open for ever."""
 
     def wait() -> None:

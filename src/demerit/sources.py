@@ -16,12 +16,12 @@ import re
 import sqlite3
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 from urllib.parse import quote
 
 import msgspec
@@ -30,7 +30,6 @@ from demerit.model import Body, Session
 from demerit.parsers import PARSERS, parser_for
 from demerit.parsers.records import (
     BAD_CONTENT,
-    Bundle,
     Home,
     Losses,
     Parser,
@@ -246,27 +245,194 @@ def read_sessions(path: Path, limits: Source = Source()) -> list[Session]:  # no
 
     Raises Unreadable when the file cannot be read, or is no log that we know.
     """
+    with open_log(path) as log:
+        return log.sessions(limits)
+
+
+@contextmanager
+def open_log(path: Path) -> Iterator[Log]:
+    """A log to read from, as it stands now. Raises Unreadable, also for what its own methods meet."""
     try:
         with open(path, "rb", buffering=_BUFFER, opener=_without_waiting) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise Unreadable(str(path), "not a regular file")
-            is_database = file.read(len(_SQLITE)) == _SQLITE
-            file.seek(0)
-            source = limits._replace(
-                name=_as_text(path.name.removesuffix(".jsonl").removesuffix(".json")),
-                modified=_moment(status.st_mtime),
-                parent=_parent(path),
-                folders=tuple(map(_as_text, reversed(path.absolute().parts[-4:-1]))),
-            )
-            if is_database:
-                return _read_database(path, source)
-            # Up to where it went when it was opened: a log may grow faster than it is read.
-            return _read(_lines(file, status.st_size), source, str(path), path)
+            yield Log(path, file, status)
     except IsADirectoryError:
         raise Unreadable(str(path), "it is a folder; name a log in it") from None
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
+
+
+class Log:
+    """One open log: its sessions, the whole of a text in it, and its raw bytes."""
+
+    def __init__(self, path: Path, file: BinaryIO, status: os.stat_result) -> None:
+        self.path = path
+        self.size = status.st_size
+        """Bytes that it had when it was opened; it may grow faster than it is read."""
+        self.parser: Parser | None = None
+        """Whose it is, once its sessions were read."""
+        self._file = file
+        self._source = _source_of(path, _moment(status.st_mtime))
+
+    def sessions(self, limits: Source) -> list[Session]:
+        """All sessions in it. Raises Unreadable when it is no log that we know."""
+        source = limits._replace(**_placed(self._source))
+        is_database = self._file.read(len(_SQLITE)) == _SQLITE
+        self._file.seek(0)
+        if is_database:
+            with _database_rows(self.path) as (self.parser, rows):
+                return _told_by(self.parser, self.parser.parse(rows, _as_written(self.path, source)))
+        self.parser, sessions = _read(_lines(self._file, self.size), source, str(self.path), self.path)
+        return sessions
+
+    @property
+    def is_framed(self) -> bool:
+        """Whether its raw form is records of a database or of several files, rather than the bytes of the one file."""
+        parser = self.parser
+        if parser is None:
+            return False
+        return (bool(parser.queries) and self._begins_as_database()) or any(_part_paths(parser, self.path))
+
+    def _begins_as_database(self) -> bool:
+        return self.piece(0, len(_SQLITE)) == _SQLITE
+
+    def piece(self, at: int, size: int) -> bytes:
+        """Bytes of the file itself."""
+        # Past the buffer, which would read a megabyte for each small piece.
+        self._file.raw.seek(at)  # type: ignore[attr-defined]
+        return self._file.raw.read(size) or b""  # type: ignore[attr-defined]
+
+    def raw(self, start: int = 0) -> Iterator[bytes]:
+        """The bytes to archive, from `start` of them on, in pieces; `read_archived` reads their whole."""
+        if not self.is_framed:
+            at = start
+            while at < self.size and (piece := self.piece(at, min(_BUFFER, self.size - at))):
+                at += len(piece)
+                yield piece
+            return
+        assert self.parser is not None
+        if self._begins_as_database():
+            with _database_rows(self.path) as (_, rows):
+                yield from map(_framed, rows)
+            return
+        self._file.seek(0)
+        main = _lines(self._file, self.size)
+        yield from map(_framed, chain(main, _parts(self.parser, self.path)))
+
+    def text(self, body: Body, chars: int) -> str | None:
+        """The first `chars` characters of a body that was left in this file; None when it has no place there."""
+        if body.offset is None:
+            return None
+        # A character takes at most 12 bytes in JSON; a list of parts has to be whole to be read.
+        data = self.piece(body.offset, body.bytes)
+        return json_head(data, chars)
+
+
+def fingerprint(path: Path, agent: str | None = None) -> tuple[str, os.stat_result] | None:
+    """What changes when a log does: size, time and inode of all its files; and the status of the main one.
+
+    agent: whose log it is, when known: only the files that belong to such a log are looked at then.
+    None when the file is not there, or is none.
+    """
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    found = [_mark(status)]
+    if not path.name.endswith(JSON_SUFFIXES):
+        log = _status(f"{path}-wal")
+        found += [_mark(log)] if log is not None else []
+    for parser in PARSERS:
+        if parser.bundle is not None and (agent is None or parser.agent == agent):
+            found += [_mark(part) for _, at in _part_paths(parser, path) if (part := _status(str(at))) is not None]
+    return " ".join(found), status
+
+
+def _mark(status: os.stat_result) -> str:
+    return f"{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
+
+
+def read_archived(
+    pieces: Iterable[bytes], path: Path, modified: datetime | None, agent: str | None, is_framed: bool, limits: Source
+) -> tuple[str | None, list[Session]]:
+    """Whose the archived bytes of a log are, and all sessions in them. Raises Unreadable as `read_sessions` does.
+
+    path: where the log was; agent: whose it was taken for, which framed bytes are not asked again.
+    """
+    source = limits._replace(**_placed(_source_of(path, modified)))
+    stream = io.BufferedReader(_Pieces(pieces), _BUFFER)  # type: ignore[type-var]
+    if is_framed:
+        parser = next((parser for parser in PARSERS if parser.agent == agent), None)
+        if parser is None:
+            raise Unreadable(
+                str(path), f"its archived records are of an agent {agent!r} that this demerit does not know"
+            )
+        return agent, _told_by(parser, parser.parse(_unframed(stream), source))
+    parser, sessions = _read(_lines(stream), source, str(path), None)
+    return parser.agent, sessions
+
+
+def _source_of(path: Path, modified: datetime | None) -> Source:
+    return Source(
+        name=_as_text(path.name.removesuffix(".jsonl").removesuffix(".json")),
+        modified=modified,
+        parent=_parent(path),
+        folders=tuple(map(_as_text, reversed(path.absolute().parts[-4:-1]))),
+    )
+
+
+def _placed(source: Source) -> dict[str, Any]:
+    return {name: getattr(source, name) for name in ("name", "modified", "parent", "folders")}
+
+
+class _Frame(msgspec.Struct):
+    """What stands before each record of a framed archive, on a line of its own."""
+
+    bytes: int
+    part: str = ""
+
+
+_FRAME = msgspec.json.Decoder(_Frame)
+
+
+def _framed(record: Record) -> bytes:
+    return msgspec.json.encode(_Frame(len(record.data), record.part)) + b"\n" + record.data + b"\n"
+
+
+def _unframed(stream: BinaryIO) -> Iterator[Record]:
+    while header := stream.readline(_MAX_LINE):
+        try:
+            frame = _FRAME.decode(header)
+        except BAD_CONTENT:
+            return  # cut short: what came before it is whole
+        yield Record(stream.read(frame.bytes), None, frame.part)
+        stream.readline(_MAX_LINE)
+
+
+class _Pieces(io.RawIOBase):
+    """A stream of the bytes in pieces that come one after the other."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = iter(pieces)
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        while not self._left:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._left = memoryview(piece)
+        size = min(len(buffer), len(self._left))
+        buffer[:size] = self._left[:size]
+        self._left = self._left[size:]
+        return size
 
 
 def _without_waiting(path: str, flags: int) -> int:
@@ -313,10 +479,10 @@ def read_body(path: Path, body: Body) -> str:
 
 def read_stream(stream: BinaryIO, source: Source, label: str) -> list[Session]:
     """All sessions in a stream of bytes; `label` names it in errors. Raises Unreadable as `read_sessions` does."""
-    return _read(_lines(stream), source, label, None)
+    return _read(_lines(stream), source, label, None)[1]
 
 
-def _read(lines: Iterator[Record], source: Source, label: str, path: Path | None) -> list[Session]:
+def _read(lines: Iterator[Record], source: Source, label: str, path: Path | None) -> tuple[Parser, list[Session]]:
     parser, sample, taken = _recognise(lines)
     among_agents = path is not None and _is_among_agents(path)
     if not taken:
@@ -324,9 +490,9 @@ def _read(lines: Iterator[Record], source: Source, label: str, path: Path | None
     if parser is None:
         raise Unreadable(label, _what_it_is(sample), among_agents)
     records = chain(taken, lines)
-    if parser.bundle is not None and path is not None:
-        records = chain(records, _parts(parser.bundle, path))
-    return _told_by(parser, parser.parse(records, source))
+    if path is not None:
+        records = chain(records, _parts(parser, path))
+    return parser, _told_by(parser, parser.parse(records, source))
 
 
 def _told_by(parser: Parser, sessions: list[Session]) -> list[Session]:
@@ -334,9 +500,16 @@ def _told_by(parser: Parser, sessions: list[Session]) -> list[Session]:
     return [msgspec.structs.replace(s, untold=tuple(dict.fromkeys((*s.untold, *untold)))) for s in sessions]
 
 
-def _parts(bundle: Bundle, main: Path) -> Iterator[Record]:
+def _parts(parser: Parser, main: Path) -> Iterator[Record]:
     """The records of a source's other files. One that cannot be read is left out."""
-    if not fnmatch(main.name, bundle.main):
+    for name, path in _part_paths(parser, main):
+        yield from (Record(data, None, name) for data in _part(path))
+
+
+def _part_paths(parser: Parser, main: Path) -> Iterator[tuple[str, Path]]:
+    """The other files of a source, by their place relative to the main one's folder."""
+    bundle = parser.bundle
+    if bundle is None or not fnmatch(main.name, bundle.main):
         return
     stems = [""]
     for pattern in bundle.parts:
@@ -349,7 +522,7 @@ def _parts(bundle: Bundle, main: Path) -> Iterator[Record]:
         for name in found:
             path = main.parent / name
             if _stays_in(path, above):  # or a link would bring in anybody's file
-                yield from (Record(data, None, Path(name).as_posix()) for data in _part(path))
+                yield Path(name).as_posix(), path
 
 
 def _part(path: Path) -> Iterator[bytes]:
@@ -362,8 +535,9 @@ def _part(path: Path) -> Iterator[bytes]:
             yield data
 
 
-def _read_database(path: Path, source: Source) -> list[Session]:
-    """All sessions in another tool's SQLite database, which is opened for reading only."""
+@contextmanager
+def _database_rows(path: Path) -> Iterator[tuple[Parser, Iterator[Record]]]:
+    """Whose SQLite database this is, and its rows: it is opened for reading only."""
     known = _is_among_agents(path)
     try:
         with closing(_open_database(path)) as database:
@@ -377,8 +551,7 @@ def _read_database(path: Path, source: Source) -> list[Session]:
             # To sort endless rows would fill the disk before the first one came.
             for _ in _rows(database, _unsorted(database, queries), most):
                 pass
-            rows = _rows(database, queries, most)
-            return _told_by(parser, parser.parse(rows, _as_written(path, source)))
+            yield parser, _rows(database, queries, most)
     except sqlite3.Error as error:
         # The log of a program that stopped, in a folder where SQLite may not write what it needs to read it.
         is_shut = getattr(error, "sqlite_errorname", "") in _NO_PLACE

@@ -51,6 +51,8 @@ class Source(NamedTuple):
     """Names of the three folders that the file lies in, the nearest first: some agents name a session only there."""
     head_chars: int = HEAD_CHARS
     """How much of each large body to keep."""
+    unplaced_chars: int = HEAD_CHARS
+    """How much to keep of a body that cannot be read back from its source: where it has no offset there."""
     text_bytes: int = TEXT_BYTES
     """How much of an answer's text to keep. Human prompts are always whole."""
     bodies: bool = True
@@ -405,7 +407,7 @@ def text_body(text: str, source: Source, offset: int | None = None) -> Body | No
     if not source.bodies:
         return None
     data = text.encode("utf-8", "surrogatepass")
-    return Body(text[: source.head_chars], len(data), digest(data), offset)
+    return Body(text[: _kept_chars(source, offset)], len(data), digest(data), offset)
 
 
 def raw_body(raw: msgspec.Raw, record: Record, source: Source, after: int = 0) -> Body | None:
@@ -419,7 +421,11 @@ def raw_body(raw: msgspec.Raw, record: Record, source: Source, after: int = 0) -
     data = bytes(raw)
     at = record.data.find(data, after) if record.offset is not None else -1
     offset = record.offset + at if record.offset is not None and at >= 0 else None
-    return Body(json_head(data, source.head_chars), len(data), digest(data), offset)
+    return Body(json_head(data, _kept_chars(source, offset)), len(data), digest(data), offset)
+
+
+def _kept_chars(source: Source, offset: int | None) -> int:
+    return source.head_chars if offset is not None else source.unplaced_chars
 
 
 class _Part(msgspec.Struct):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from array import array
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 import msgspec
@@ -81,15 +82,32 @@ class ThinkingFolder:
 
     def result(self) -> Thinking | None:
         """The session's thinking so far; None when it has no assistant turn."""
-        if not self._assistant_turns:
-            return None
-        turns = len(self._tokens)
-        if not turns:
-            return Thinking(self._assistant_turns, 0, 0, 0, "off")
-        hardest = heapq.nlargest(-(-turns // 10), self._tokens)
-        tail = _rounded(math.fsum(hardest) / len(hardest))
-        # The band goes by the rounded tail, so that the figure shown and its band never disagree.
-        return Thinking(self._assistant_turns, turns, tail, _rounded(hardest[0]), thinking_band(tail))
+        return thinking_from(self._assistant_turns, len(self._tokens), lambda most: heapq.nlargest(most, self._tokens))
+
+
+def thinking_from(
+    assistant_turns: int, thinking_turns: int, hardest: Callable[[int], Iterable[float]]
+) -> Thinking | None:
+    """The shape of a session's thinking; None when it has no assistant turn.
+
+    hardest: the tokens of so many of the thinking turns, the largest first.
+    """
+    if not assistant_turns:
+        return None
+    if not thinking_turns:
+        return Thinking(assistant_turns, 0, 0, 0, "off")
+    most = -(-thinking_turns // 10)
+    peak = 0.0
+
+    def watched() -> Iterator[float]:
+        nonlocal peak
+        for tokens in hardest(most):
+            peak = max(peak, tokens)
+            yield tokens
+
+    tail = _rounded(math.fsum(watched()) / most)
+    # The band goes by the rounded tail, so that the figure shown and its band never disagree.
+    return Thinking(assistant_turns, thinking_turns, tail, _rounded(peak), thinking_band(tail))
 
 
 def _rounded(tokens: float) -> int:

@@ -1,0 +1,183 @@
+"""What the sessions cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from msgspec.structs import replace
+from sqlalchemy import BigInteger, ColumnElement, cast, distinct, func, select
+
+from demerit.panels.choosing import by_usage, narrowed, of_usage
+from demerit.panels.rates import share
+from demerit.panels.scores import whole
+from demerit.panels.tables import MODEL, PROJECT, SESSIONS, Ask, Column, Found, Panel, Row, Value, View, ranked
+from demerit.panels.zones import begin_of, date_of, local_day, offsets
+from demerit.store.filters import HOUR_US, UNDATED, Filter, conditions, in_hours, microseconds, with_signals
+from demerit.store.schema import projects, session_hours, sessions
+
+_hours = session_hours.c
+_SUMS = (
+    func.count(distinct(_hours.session_id)),
+    *(whole(_hours[name]) for name in ("requests", "input_tokens", "cache_read_tokens", "cache_write_tokens")),
+    *(whole(_hours[name]) for name in ("output_tokens", "reasoning_tokens")),
+    func.sum(_hours.cost_usd),
+    *(whole(_hours[name]) for name in ("unpriced_requests", "unpriced_tokens")),
+)
+_NAMED = 5
+"""Models without a price that the note names."""
+
+Keyed = tuple[tuple[Any, ...], tuple[Value, ...]]
+"""The keys of a group, and its figures."""
+
+
+def _by(*keys: ColumnElement[Any], filter_of: Callable[..., dict[str, str]]) -> Callable[[Ask], Found]:
+    def find(ask: Ask) -> Found:
+        dated, undated = by_usage(ask.chosen), _undated(ask.chosen)
+        rows = []
+        for chosen, is_dated in ((dated, True), (undated, False)):
+            for key, figures in sorted(_grouped(ask, chosen, is_dated, *keys), key=_costliest):
+                row_filter = narrowed(chosen, **filter_of(*(value or "" for value in key)))
+                rows.append(Row((*(value or None for value in key), is_dated, *figures), row_filter))
+        shown, more = ranked(rows, ask.limit)
+        return _found(ask, shown, len(keys), more)
+
+    return find
+
+
+def _by_day(ask: Ask) -> Found:
+    dated, undated = by_usage(ask.chosen), _undated(ask.chosen)
+    first, last = _span(ask, dated)
+    day = local_day(cast(_hours.hour, BigInteger) * HOUR_US, offsets(ask.zone, first * 3600, last * 3600))
+    rows = []
+    for (number,), figures in sorted(_grouped(ask, dated, True, day.label("local_day"))):
+        date = date_of(number)
+        begin, end = begin_of(date, ask.zone), begin_of(date + timedelta(days=1), ask.zone)
+        rows.append(Row((date.isoformat(), True, *figures), narrowed(dated, used_since=begin, used_until=end)))
+    [(_, figures)] = _grouped(ask, undated, False)
+    if figures[0]:
+        rows.append(Row((None, False, *figures), undated))
+    return _found(ask, rows, 1)
+
+
+def _found(ask: Ask, rows: Sequence[Row], keys: int, more: int = 0) -> Found:
+    dated = by_usage(ask.chosen)
+    [(_, figures)] = _grouped(ask, dated, True)
+    assert isinstance(figures[0], int)
+    notes = []
+    priceless = [
+        f"{key[0] or 'an untold model'} ({values[-2]:,} requests, {values[-1]:,} tokens)"
+        for key, values in sorted(_grouped(ask, dated, True, _hours.model), key=_costliest)
+        if values[-2]
+    ]
+    if priceless:
+        more_of = f" and {len(priceless) - _NAMED} more models" if len(priceless) > _NAMED else ""
+        notes.append(f"Without a price, so in no cost: {', '.join(priceless[:_NAMED])}{more_of}.")
+    return Found(rows, figures[0], dated, Row((*(None,) * keys, True, *figures), dated), tuple(notes), more)
+
+
+def _undated(chosen: Filter) -> Filter:
+    return replace(of_usage(chosen), undated_usage=True)
+
+
+def _grouped(ask: Ask, chosen: Filter, is_dated: bool, *keys: ColumnElement[Any]) -> list[Keyed]:
+    """The sums of hours with requests, in groups of the same keys: of the chosen sessions, model and span alone."""
+    statement = (
+        select(*keys, *_SUMS)
+        .select_from(
+            with_signals.join(session_hours, _hours.session_id == sessions.c.id).outerjoin(
+                projects, projects.c.id == sessions.c.project_id
+            )
+        )
+        .where(_hours.requests > 0)
+    )
+    if is_dated:
+        statement = statement.where(*in_hours(_hours.hour, chosen.used_since, chosen.used_until))
+        # The hours themselves say when they were: no need to look for such hours in each session as well.
+        chosen = chosen if chosen.undated_usage else replace(chosen, used_since=None, used_until=None)
+    else:
+        statement = statement.where(_hours.hour == UNDATED)
+    if chosen.used_model is not None:
+        statement = statement.where(_hours.model == chosen.used_model)
+    statement = statement.where(*conditions(chosen))
+    for key in keys:
+        # By its name: what is computed with values would not be the same expression twice for PostgreSQL.
+        statement = statement.group_by(key.name if key.name == "local_day" else key)
+    return [(tuple(row[: len(keys)]), _figures(*row[len(keys) :])) for row in ask.fetch(statement)]
+
+
+def _figures(count: int, requests: int, *rest: Any) -> tuple[Value, ...]:
+    read, cached, written, output, reasoning, cost, unpriced, unpriced_tokens = rest
+    hit_rate = share(cached, read + cached + written)
+    return (count, requests, read, cached, written, output, reasoning, hit_rate, cost, unpriced, unpriced_tokens)
+
+
+def _costliest(keyed: Keyed) -> tuple[Any, ...]:
+    key, figures = keyed
+    cost, tokens = figures[8], sum(int(figure or 0) for figure in figures[2:6])
+    return (-float(cost or 0), -tokens, [value or "" for value in key])
+
+
+def _span(ask: Ask, dated: Filter) -> tuple[int, int]:
+    """The first and the last hour that may come up."""
+    since, until = dated.used_since, dated.used_until
+    assert since is not None, "by_usage always sets it"
+    [(first, last)] = ask.fetch(
+        select(
+            select(func.min(_hours.hour)).where(_hours.hour > UNDATED).scalar_subquery(),
+            select(func.max(_hours.hour)).where(_hours.hour > UNDATED).scalar_subquery(),
+        )
+    )
+    first = max(first or 0, microseconds(since) // HOUR_US)
+    return first, max(first, last or 0) if until is None else microseconds(until) // HOUR_US
+
+
+_COLUMNS = (
+    Column("is_dated", "", "the log tells when it was; false: it does not, and the session started in the range"),
+    SESSIONS,
+    Column("requests", "requests", "model requests, each once though logs repeat it"),
+    Column("input_tokens", "tokens", "uncached input"),
+    Column("cache_read_tokens", "tokens", "input that was read from a cache"),
+    Column("cache_write_tokens", "tokens", "input that was written to a cache"),
+    Column("output_tokens", "tokens", "everything generated, reasoning included"),
+    Column("reasoning_tokens", "tokens", "the part of the output that was reasoning, where it is told"),
+    Column("cache_hit_rate", "share", "cache reads over all input: uncached, read and written; null: no input"),
+    Column("cost_usd", "USD", "of the requests with a known price; null: none has one"),
+    Column("unpriced_requests", "requests", "without a known price: what they cost is not in `cost_usd`"),
+    Column("unpriced_tokens", "tokens", "tokens of these"),
+)
+_HOW = (
+    "one row for each {}, costliest first, and apart from them rows for usage without a time (`is_dated` false). "
+    "The total is of dated usage. Models without a price are named in a note."
+)
+
+COST_PANEL = Panel(
+    "cost",
+    "What do the sessions cost, and where does it go?",
+    "A low cache hit rate pays the same input again and again; a costly model or project is worth a look at its list.",
+    "when a request was made, to the hour: an hour belongs to the day on which it begins in the reader's zone. A row's "
+    "list is by activity too: sessions with a request there, whenever they started. Usage without a time goes by when "
+    "its session started. With a filter for a model, only that model's requests count.",
+    {
+        "day": View(
+            (Column("day", "date", "the day in the reader's zone; null: without a time"), *_COLUMNS),
+            _by_day,
+            "one row for each day with requests, and one for usage without a time (`is_dated` false). The total is of "
+            "dated usage. A session is in the row of each of its days, so the sessions of the rows do not add up.",
+        ),
+        "model": View(
+            (MODEL, *_COLUMNS), _by(_hours.model, filter_of=lambda m: {"used_model": m}), _HOW.format("model")
+        ),
+        "project": View(
+            (*PROJECT, *_COLUMNS),
+            _by(projects.c.name, projects.c.key, filter_of=lambda name, key: {"project": key}),
+            _HOW.format("project"),
+        ),
+        "agent": View(
+            (Column("agent", "", "key of the agent"), *_COLUMNS),
+            _by(sessions.c.agent, filter_of=lambda agent: {"agent": agent}),
+            _HOW.format("agent"),
+        ),
+    },
+)

@@ -1,0 +1,96 @@
+"""What models do wrong, as transcripts show it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import ColumnElement, distinct, func, select
+
+from demerit.panels.choosing import narrowed
+from demerit.panels.rates import wilson
+from demerit.panels.scores import whole
+from demerit.panels.tables import MODEL, SESSIONS, Ask, Column, Found, Panel, Row, Value, View, ranked, rate_columns
+from demerit.store.filters import conditions, with_signals
+from demerit.store.schema import session_defects, sessions
+
+_defects = session_defects.c
+_SUMS = (
+    func.count(distinct(_defects.session_id)),
+    *(whole(_defects[name]) for name in ("responses", "truncated", "empty", "reasoning_only", "calls", "invalid")),
+)
+
+
+def _by(*keys: ColumnElement[Any], filter_of: Callable[..., dict[str, str]]) -> Callable[[Ask], Found]:
+    def find(ask: Ask) -> Found:
+        statement = (
+            select(*keys, *_SUMS)
+            .select_from(with_signals.join(session_defects, _defects.session_id == sessions.c.id))
+            .where(*conditions(ask.chosen))
+            .group_by(*keys)
+        )
+        if ask.chosen.model is not None:
+            statement = statement.where(_defects.model == ask.chosen.model)
+        found = [(tuple(name or "" for name in row[: len(keys)]), row[len(keys) :]) for row in ask.fetch(statement)]
+        found.sort(key=lambda item: (-item[1][1], item[0]))
+        rows = [
+            Row((*(name or None for name in key), *_figures(*sums)), narrowed(ask.chosen, **filter_of(*key)))
+            for key, sums in found
+        ]
+        shown, more = ranked(rows, ask.limit)
+        return Found(shown, ask.count(ask.chosen), ask.chosen, more=more)
+
+    return find
+
+
+def _figures(
+    count: int, responses: int, truncated: int, empty: int, reasoning_only: int, calls: int, invalid: int
+) -> tuple[Value, ...]:
+    return (
+        *(count, responses),
+        *(truncated, *wilson(truncated, responses)),
+        *(empty, *wilson(empty, responses)),
+        *(reasoning_only, *wilson(reasoning_only, empty)),
+        *(calls, invalid, *wilson(invalid, calls)),
+    )
+
+
+_COLUMNS = (
+    SESSIONS,
+    Column("responses", "responses", "answers of the model, each once though logs repeat it"),
+    Column("truncated", "responses", "cut off at the limit of the output"),
+    *rate_columns("truncated", "responses"),
+    Column("empty", "responses", "with neither text nor a call"),
+    *rate_columns("empty", "responses"),
+    Column("reasoning_only", "responses", "of the empty ones, those with reasoning"),
+    *rate_columns("reasoning_only", "empty"),
+    Column("calls", "calls", "calls that the model made"),
+    Column("invalid", "calls", "of these, broken ones: no such tool, or arguments that do not parse or fit"),
+    *rate_columns("invalid", "calls"),
+)
+_HOW = "most responses first. A session is in the row of each model that answered in it."
+
+DEFECTS_PANEL = Panel(
+    "defects",
+    "What do models do wrong?",
+    "Truncated answers ask for a larger limit, invalid calls for plainer tool descriptions or another model.",
+    "when a session started. With a filter for a model, only that model's answers count.",
+    {
+        "version": View(
+            (
+                MODEL,
+                Column("agent", "", "key of the agent"),
+                Column("agent_version", "", "version of the agent; null: not told"),
+                *_COLUMNS,
+            ),
+            _by(
+                _defects.model,
+                sessions.c.agent,
+                func.nullif(sessions.c.agent_version, ""),
+                filter_of=lambda model, agent, version: {"model": model, "agent": agent, "agent_version": version},
+            ),
+            _HOW,
+        ),
+        "model": View((MODEL, *_COLUMNS), _by(_defects.model, filter_of=lambda model: {"model": model}), _HOW),
+    },
+)

@@ -1,0 +1,402 @@
+"""The settle pass of one session: from its rows to its signals and its card, in memory that does not grow with it.
+
+The messages and calls go through `SessionFold` as they come from the database; what takes a set or a sort to find
+out (distinct files and prompts, the hardest turns) is asked of the database. No statement reads a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, Select, and_, delete, desc, func, insert, select, update
+
+from demerit.model import CallStatus, Event, Message, ParseLoss, Session, ToolCall
+from demerit.quality import PROMPT_FACTS_VERSION, SIGNALS_VERSION, ContextHealth, ContextHealthFolder
+from demerit.quality.assess import IDLE_AFTER, Findings, SessionFold, churned, report_from
+from demerit.quality.report import EVIDENCE_LIMIT, Evidence, Hygiene, Report, ToolTally, UsageTotals
+from demerit.quality.thinking import Thinking, thinking_from
+from demerit.store.filters import microseconds, moment
+from demerit.store.projection import Advices
+from demerit.store.schema import (
+    events,
+    file_changes,
+    logs,
+    messages,
+    session_advice,
+    session_signals,
+    session_tools,
+    sessions,
+    tool_calls,
+    usage_events,
+)
+from demerit.store.texts import packed_bytes, unpacked_bytes
+
+_AT_A_TIME = 1000
+# Stands for a text that is not looked at: that there is one is all that the fold asks.
+_SOME_TEXT = "."
+_PATHS = msgspec.json.Decoder(tuple[str, ...])
+_STRINGS = msgspec.json.Decoder(tuple[str, ...])
+_COUNTS = msgspec.json.Decoder(dict[str, int])
+_REPORT = msgspec.json.Decoder(Report)
+_STATUSES = {status.value: status for status in CallStatus}
+
+
+def due(now: datetime, after: tuple[int, int] | None, limit: int) -> Select[Any]:
+    """The next sessions to grade, by keyset over a partial index: (last_us, id) of those that settled and are stale."""
+    settled = sessions.c.last_us <= microseconds(now - IDLE_AFTER)
+    query = select(sessions.c.last_us, sessions.c.id).where(sessions.c.is_stale, settled)
+    if after is not None:
+        at, number = after
+        later = and_(sessions.c.last_us == at, sessions.c.id > number)
+        query = query.where((sessions.c.last_us > at) | later)
+    return query.order_by(sessions.c.last_us, sessions.c.id).limit(limit)
+
+
+def due_terminal(after: int, limit: int) -> Select[Any]:
+    """The next stale sessions whose log records their own end, whatever the time, in the order of their ids."""
+    terminal = and_(sessions.c.is_stale, sessions.c.is_terminal)
+    return select(sessions.c.id).where(terminal, sessions.c.id > after).order_by(sessions.c.id).limit(limit)
+
+
+def outdated(limit: int) -> Select[Any]:
+    """Sessions whose signals are of another version, and not marked yet."""
+    old = and_(session_signals.c.version != SIGNALS_VERSION, ~sessions.c.is_stale)
+    joined = session_signals.join(sessions, sessions.c.id == session_signals.c.session_id)
+    return select(sessions.c.id).select_from(joined).where(old).limit(limit)
+
+
+def stored_messages(connection: Connection, session_id: int, whole: bool = False) -> Iterator[Message]:
+    """The session's own messages with their calls, as they were read but without texts, bodies and usage.
+
+    whole: those that stand in an earlier session as well.
+    """
+    of_it = messages.c.session_id == session_id
+    if not whole:
+        of_it = and_(of_it, ~messages.c.is_replayed)
+    calls = _stored_calls(connection, session_id)
+    pending = next(calls, None)
+    columns = [
+        messages.c[name]
+        for name in (
+            "ordinal role author notice is_sidechain has_substance has_image model at_us stop_reason calls"
+            " text_bytes thinking_bytes"
+        ).split()
+    ]
+    rows = _streamed(connection, select(*columns).where(of_it).order_by(messages.c.ordinal))
+    for ordinal, role, author, notice, sidechain, spoke, image, model, at, stop, count, size, thought in rows:
+        own: list[ToolCall] = []
+        while count and pending is not None and pending.message_ordinal <= ordinal:
+            if pending.message_ordinal == ordinal:
+                own.append(pending)
+            pending = next(calls, None)
+        yield Message(
+            ordinal=ordinal,
+            role=role,
+            author=author,
+            text=_SOME_TEXT if spoke and not image else "",
+            text_bytes=size,
+            has_image=image,
+            calls=tuple(own),
+            thinking_bytes=thought,
+            model=model,
+            at=moment(at),
+            stop_reason=stop,
+            sidechain=sidechain,
+            notice=notice,
+        )
+
+
+def _stored_calls(connection: Connection, session_id: int) -> Iterator[ToolCall]:
+    columns = [
+        tool_calls.c[name]
+        for name in (
+            "message_ordinal call_index name category status evidence call_id input_hash exit_code is_poll"
+            " file_paths mcp_server"
+        ).split()
+    ]
+    in_order = (tool_calls.c.message_ordinal, tool_calls.c.call_index)
+    query = select(*columns).where(tool_calls.c.session_id == session_id).order_by(*in_order)
+    for ordinal, index, name, category, status, evidence, call_id, hashed, code, poll, paths, server in _streamed(
+        connection, query
+    ):
+        yield ToolCall(
+            message_ordinal=ordinal,
+            index=index,
+            name=name,
+            category=category,
+            status=_STATUSES[status],
+            evidence=evidence,
+            call_id=call_id,
+            input_hash=hashed,
+            file_paths=_PATHS.decode(paths) if paths else (),
+            exit_code=code,
+            is_poll=poll,
+            mcp_server=server,
+        )
+
+
+def _streamed(connection: Connection, query: Select[Any]) -> Iterable[Any]:
+    return connection.execute(query, execution_options={"stream_results": True, "yield_per": _AT_A_TIME})
+
+
+def repeated_calls(connection: Connection, session_id: int) -> set[tuple[int, int]]:
+    """(message, call) of the calls that do not count."""
+    query = select(tool_calls.c.message_ordinal, tool_calls.c.call_index)
+    return {(row[0], row[1]) for row in connection.execute(query.where(*_uncounted(session_id)))}
+
+
+def _uncounted(session_id: int) -> tuple[Any, ...]:
+    return tool_calls.c.session_id == session_id, ~tool_calls.c.is_counted
+
+
+def grade_session(connection: Connection, session_id: int, now: datetime) -> Report | None:
+    """Derive and keep the signals of one session; None when it is not there, or its prompts' facts are outdated.
+
+    Until those are read again, the session stays ungraded: hygiene is never counted by a superseded rule.
+    """
+    row = connection.execute(
+        select(sessions, logs.c.path).join(logs, logs.c.id == sessions.c.log_id).where(sessions.c.id == session_id)
+    ).first()
+    if row is None:
+        return None
+    hygiene = _hygiene(connection, session_id)
+    if hygiene is None:
+        return None
+    report = _report(connection, row, hygiene, now)
+    _keep(connection, session_id, report)
+    return report
+
+
+def _report(connection: Connection, row: Row[Any], hygiene: Hygiene, now: datetime) -> Report:
+    session_id = row.id
+    fold = SessionFold()
+    # In memory only where a log repeats the lines of its calls.
+    repeated = _Repeated(connection, session_id)
+    for message in stored_messages(connection, session_id):
+        fold.add(message, [call for call in message.calls if call not in repeated])
+    session = stored_session(connection, row)
+    findings = Findings(
+        churn=_churn(connection, session_id),
+        hygiene=hygiene,
+        health=_health(connection, session_id),
+        usage=_usage(row),
+        thinking=_thinking(connection, session_id),
+        advice=Advices.decode(row.advice),
+        models=_STRINGS.decode(row.models),
+        title=row.title,
+        tools=_tallies(connection, session_id, session_tools.c.tool),
+        servers=_tallies(connection, session_id, session_tools.c.mcp_server),
+    )
+    return report_from(session, fold, findings, now, row.path)
+
+
+class _Repeated:
+    """Which calls do not count, asked of the database a message at a time, and only where there are any."""
+
+    def __init__(self, connection: Connection, session_id: int) -> None:
+        columns = (tool_calls.c.message_ordinal, tool_calls.c.call_index)
+        query = select(*columns).where(*_uncounted(session_id)).order_by(*columns)
+        self._rows = iter(_streamed(connection, query))
+        self._next: tuple[int, int] | None = None
+        self._step()
+
+    def _step(self) -> None:
+        row = next(self._rows, None)
+        self._next = None if row is None else (row[0], row[1])
+
+    def __contains__(self, call: ToolCall) -> bool:
+        place = (call.message_ordinal, call.index)
+        while self._next is not None and self._next < place:
+            self._step()
+        return self._next == place
+
+
+def stored_session(connection: Connection, row: Row[Any]) -> Session:
+    """What is kept of a session beside its messages. `row` is of `sessions`."""
+    query = select(events.c.kind, events.c.at_us, events.c.message_ordinal, events.c.detail)
+    listed = connection.execute(query.where(events.c.session_id == row.id).order_by(events.c.place))
+    return Session(
+        agent=row.agent,
+        source_id=row.source_id,
+        parent_source_id=row.parent_source_id,
+        relation=row.relation,
+        title=row.title,
+        cwd=row.cwd,
+        branch=row.branch,
+        agent_version=row.agent_version,
+        started=moment(row.started_us),
+        ended=moment(row.ended_us),
+        modified=moment(row.last_us),
+        terminal=row.is_terminal,
+        events=tuple(Event(kind, moment(at), ordinal, detail) for kind, at, ordinal, detail in listed),
+        losses=tuple(ParseLoss(kind, count) for kind, count in _COUNTS.decode(row.losses).items()),
+        untold=_STRINGS.decode(row.untold),
+    )
+
+
+def _hygiene(connection: Connection, session_id: int) -> Hygiene | None:
+    """Summed up from columns alone; None when a prompt's facts are of another version."""
+    prompt = messages.c
+    own = and_(prompt.session_id == session_id, ~prompt.is_replayed, prompt.prompt_version.is_not(None))
+    eligible = ~prompt.prompt_short
+    counted = connection.execute(
+        select(
+            func.count(),
+            func.count().filter(prompt.prompt_version != PROMPT_FACTS_VERSION),
+            func.count().filter(prompt.prompt_short),
+            func.count().filter(prompt.prompt_no_code),
+            func.count().filter(eligible) - func.count(prompt.prompt_digest.distinct()).filter(eligible),
+        ).where(own)
+    ).one()
+    count, outdated, short, no_code, duplicate = counted
+    if outdated:
+        return None
+    opener = connection.execute(
+        select(prompt.prompt_short, prompt.prompt_greeting).where(own).order_by(prompt.ordinal).limit(1)
+    ).first()
+    return Hygiene(count, short, duplicate, no_code, opener is not None and any(opener))
+
+
+def _churn(connection: Connection, session_id: int) -> Evidence:
+    """Changes beyond the first to each file, with the first calls behind them."""
+    changed = file_changes.c
+    number = (
+        func.row_number()
+        .over(partition_by=changed.path, order_by=(changed.message_ordinal, changed.call_index, changed.place))
+        .label("number")
+    )
+    # Their rows are kept of the session's own calls alone.
+    numbered = (
+        select(changed.message_ordinal, changed.call_index, changed.place, changed.path, number)
+        .where(changed.session_id == session_id)
+        .subquery()
+    )
+    again = numbered.c
+    found = Evidence()
+    repeated = select(func.count()).select_from(numbered).where(again.number > 1)
+    count = connection.execute(repeated).scalar_one()
+    if not count:
+        return found
+    call = tool_calls.c
+    behind = (
+        select(again.path, again.number, call.message_ordinal, call.call_index, call.name, call.status, call.evidence)
+        .add_columns(call.call_id)
+        .join(
+            tool_calls,
+            and_(
+                call.session_id == session_id,
+                call.message_ordinal == again.message_ordinal,
+                call.call_index == again.call_index,
+            ),
+        )
+        .where(again.number > 1)
+        .order_by(again.message_ordinal, again.call_index, again.place)
+        .limit(EVIDENCE_LIMIT)
+    )
+    for path, change, ordinal, index, name, status, evidence, call_id in connection.execute(behind):
+        made = ToolCall(ordinal, index, name, "edit", _STATUSES[status], evidence, call_id)
+        found.keep(churned(made, path, change))
+    found.count = count
+    return found
+
+
+def _health(connection: Connection, session_id: int) -> ContextHealth | None:
+    request = usage_events.c
+    sizes = (
+        select(request.context_tokens)
+        .where(request.session_id == session_id, request.is_counted, request.context_tokens.is_not(None))
+        .order_by(request.place)
+    )
+    folder = ContextHealthFolder()
+    for (tokens,) in _streamed(connection, sizes):
+        folder.add(tokens)
+    return folder.result()
+
+
+def _usage(row: Row[Any]) -> UsageTotals | None:
+    if row.input_tokens is None:
+        return None
+    return UsageTotals(
+        input_tokens=row.input_tokens,
+        cache_read_tokens=row.cache_read_tokens,
+        cache_write_tokens=row.cache_write_tokens,
+        output_tokens=row.output_tokens,
+        reasoning_tokens=row.reasoning_tokens,
+        requests=row.requests,
+        cost_usd=row.cost_usd,
+        cache_write_1h_tokens=row.cache_write_1h_tokens,
+        output_is_partial=row.output_is_partial,
+    )
+
+
+def _thinking(connection: Connection, session_id: int) -> Thinking | None:
+    turn = messages.c
+    own = and_(turn.session_id == session_id, ~turn.is_replayed, turn.thinking_tokens.is_not(None))
+    thought = turn.thinking_tokens > 0
+    turns, thinking = connection.execute(select(func.count(), func.count().filter(thought)).where(own)).one()
+    hardest = select(turn.thinking_tokens).where(own, thought).order_by(desc(turn.thinking_tokens))
+    return thinking_from(turns, thinking, lambda most: _values(connection, hardest.limit(most)))
+
+
+def _values(connection: Connection, query: Select[Any]) -> Iterator[float]:
+    for (value,) in _streamed(connection, query):
+        yield value
+
+
+def _tallies(connection: Connection, session_id: int, name: Any) -> dict[str, ToolTally]:
+    failed = func.sum(session_tools.c.failed + session_tools.c.invalid)
+    calls = func.sum(session_tools.c.calls)
+    query = (
+        select(name, calls, failed)
+        .where(session_tools.c.session_id == session_id, name.is_not(None))
+        .group_by(name)
+        .order_by(calls.desc(), name)
+    )
+    return {tool: ToolTally(int(total), int(broken)) for tool, total, broken in connection.execute(query)}
+
+
+def _keep(connection: Connection, session_id: int, report: Report) -> None:
+    signals, hygiene, context, thinking = report.signals, report.hygiene, report.context, report.thinking
+    connection.execute(delete(session_signals).where(session_signals.c.session_id == session_id))
+    connection.execute(delete(session_advice).where(session_advice.c.session_id == session_id))
+    connection.execute(
+        insert(session_signals),
+        {
+            "session_id": session_id,
+            "version": SIGNALS_VERSION,
+            "outcome": report.outcome.value,
+            "confidence": report.confidence.value,
+            "ending": report.ending,
+            "score": report.score,
+            "grade": report.grade,
+            "tool_calls": signals.tool_calls,
+            "tool_failures": signals.tool_failures,
+            "tool_retries": signals.tool_retries,
+            "edit_churn": signals.edit_churn,
+            "longest_failure_streak": signals.longest_failure_streak,
+            "prompts": hygiene.prompts,
+            "short_prompts": hygiene.short,
+            "duplicate_prompts": hygiene.duplicate,
+            "no_code_prompts": hygiene.no_code_context,
+            "unstructured_start": hygiene.unstructured_start,
+            "peak_context_tokens": context.peak_tokens if context else None,
+            "context_resets": context.resets if context else None,
+            "assistant_turns": thinking.assistant_turns if thinking else None,
+            "thinking_turns": thinking.thinking_turns if thinking else None,
+            "thinking_tail_tokens": thinking.tail_tokens if thinking else None,
+            "thinking_peak_tokens": thinking.peak_tokens if thinking else None,
+            "report": packed_bytes(msgspec.json.encode(report)),
+        },
+    )
+    if report.advice:
+        rules = [{"session_id": session_id, "rule": advice.rule} for advice in report.advice]
+        connection.execute(insert(session_advice), rules)
+    connection.execute(update(sessions).where(sessions.c.id == session_id).values(is_stale=False))
+
+
+def unpacked_report(data: bytes) -> Report:
+    """The card that `grade_session` kept."""
+    return _REPORT.decode(unpacked_bytes(data))

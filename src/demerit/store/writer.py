@@ -1,0 +1,674 @@
+"""The one writer: what a log gave goes in whole, in one transaction, with its links to what is there already."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, Table, and_, bindparam, delete, func, insert, or_, select, text, update
+
+from demerit.parsers import PARSE_EPOCH
+from demerit.quality import PromptFacts
+from demerit.quality.assess import IDLE_AFTER, Replays, changed_files
+from demerit.store.engines import insert_rows
+from demerit.store.filters import microseconds
+from demerit.store.grading import grade_session, repeated_calls, stored_messages, stored_session
+from demerit.store.projection import (
+    INDEXED,
+    Project,
+    Projection,
+    Text,
+    UsageRow,
+    add_up,
+    is_request_key,
+    plain,
+)
+from demerit.store.schema import (
+    counters,
+    events,
+    file_changes,
+    logs,
+    messages,
+    projects,
+    session_defects,
+    session_files,
+    session_heads,
+    session_hours,
+    session_signals,
+    session_tools,
+    sessions,
+    texts,
+    tool_calls,
+    usage_events,
+)
+from demerit.store.search import index_texts, unindex_texts
+from demerit.store.texts import unpacked
+
+_SUMS = (session_hours, session_tools, session_files, session_defects)
+_ROWS = (events, file_changes, messages, session_heads, tool_calls, usage_events)
+_AT_A_TIME = 500
+_FAMILY = 1000
+"""Sessions that may share a beginning and are still compared: what a log of a template repeats is no replay."""
+
+
+class Conflict(Exception):
+    """Somebody else wrote this log since it was looked at. What they wrote stands; the next pass looks again."""
+
+
+class LogRow(msgspec.Struct, frozen=True):
+    """What is kept of a log: the columns of `logs`, but for its id."""
+
+    key: str
+    machine: str
+    path: str
+    agent: str | None
+    fingerprint: str
+    bytes: int
+    modified_us: int | None
+    generation: int
+    epoch: int
+    reason: str | None
+    known_agent: bool
+    read_us: int
+    is_gone: bool = False
+    checkpoint: str | None = None
+
+
+class Stored(NamedTuple):
+    """A session of a log, as it is kept."""
+
+    id: int
+    source_id: str
+    place: int
+    digest: str
+    epoch: int
+    heads: frozenset[int]
+    texts: dict[str, int]
+    """Ids of its texts by digest."""
+
+
+class Write(NamedTuple):
+    """What one log gave."""
+
+    log: LogRow
+    seen: str | None
+    """Its fingerprint in the database when it was looked at; None: it was not there."""
+    sessions: Sequence[Projection]
+
+
+def take_ids(connection: Connection, count: int) -> int:
+    """The first of `count` session ids that nobody else gets. Its own short transaction: nobody waits for the work."""
+    name = "sessions"
+    grown = update(counters).where(counters.c.name == name).values(value=counters.c.value + count)
+    last = connection.execute(grown.returning(counters.c.value)).scalar()
+    if last is None:
+        begun = "on conflict do nothing"
+        connection.execute(text(f"insert into counters (name, value) values ('{name}', 0) {begun}"))
+        last = connection.execute(grown.returning(counters.c.value)).scalar_one()
+    return int(last) - count + 1
+
+
+def stored_sessions(connection: Connection, log_key: str) -> list[Stored]:
+    """The sessions that are kept of a log, in the order of their ids."""
+    found = connection.execute(
+        select(sessions.c.id, sessions.c.source_id, sessions.c.place, sessions.c.digest, sessions.c.epoch)
+        .join(logs, logs.c.id == sessions.c.log_id)
+        .where(logs.c.key == log_key)
+        .order_by(sessions.c.id)
+    ).all()
+    listed = []
+    for number, source_id, place, digest, epoch in found:
+        heads = connection.execute(select(session_heads.c.key).where(session_heads.c.session_id == number)).scalars()
+        known = connection.execute(select(texts.c.digest, texts.c.id).where(texts.c.session_id == number))
+        listed.append(Stored(number, source_id, place, digest, epoch, frozenset(heads), dict(known.tuples())))
+    return listed
+
+
+def write_logs(connection: Connection, writes: Sequence[Write], now: datetime, grades: bool = True) -> list[int]:
+    """Keep what some logs gave, in the open transaction. Gives the ids of the sessions that are new or have changed.
+
+    now: sessions that have settled by this time are graded at once, unless `grades` is false.
+    Raises Conflict when one of the logs was written by somebody else since it was looked at.
+    """
+    one_at_a_time(connection)
+    changed = _Changes(connection)
+    for write in writes:
+        log_id = _write_log(connection, write)
+        for found in write.sessions:
+            changed.take(log_id, write.log, found)
+    changed.insert()
+    touched = dict.fromkeys(changed.ids)
+    _link(connection, changed.ids)
+    touched.update(dict.fromkeys(count_once(connection, changed.ids)))
+    if grades:
+        grade_settled(connection, list(touched), now)
+    return list(touched)
+
+
+def grade_settled(connection: Connection, ids: Sequence[int], now: datetime) -> int:
+    """Grade those of the sessions that have settled; how many these are."""
+    graded = 0
+    settled = or_(sessions.c.is_terminal, sessions.c.last_us <= microseconds(now - IDLE_AFTER))
+    for part in _parts(ids):
+        query = select(sessions.c.id).where(sessions.c.id.in_(part), sessions.c.is_stale, settled)
+        for number in connection.execute(query).scalars().all():
+            graded += grade_session(connection, number, now) is not None
+    return graded
+
+
+def _write_log(connection: Connection, write: Write) -> int:
+    values = msgspec.structs.asdict(write.log)
+    query = select(logs.c.id, logs.c.fingerprint).where(logs.c.key == write.log.key).with_for_update()
+    row = connection.execute(query).first()
+    if (row.fingerprint if row is not None else None) != write.seen:
+        raise Conflict(write.log.path)
+    if row is not None:
+        connection.execute(update(logs).where(logs.c.id == row.id).values(**values))
+        return int(row.id)
+    if connection.dialect.name == "postgresql":  # nothing there to lock yet
+        from sqlalchemy.dialects.postgresql import insert as pg_insert
+
+        made = pg_insert(logs).values(**values).on_conflict_do_nothing().returning(logs.c.id)
+        log_id = connection.execute(made).scalar()
+        if log_id is None:
+            raise Conflict(write.log.path)
+        return int(log_id)
+    return int(connection.execute(insert(logs).values(**values).returning(logs.c.id)).scalar_one())
+
+
+class _Changes:
+    """Rows to insert, gathered over many small sessions, so that each table is written once."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.ids: list[int] = []
+        self.rows: defaultdict[Table, list[Any]] = defaultdict(list)
+        self.index: list[tuple[int, str]] = []
+        self.projects: dict[str, int] = {}
+
+    def take(self, log_id: int, log: LogRow, found: Projection) -> None:
+        connection, number = self.connection, found.session_id
+        values = {**_columns(found, log), "log_id": log_id, "project_id": self.project(found.project)}
+        known = connection.execute(select(sessions.c.digest, sessions.c.epoch).where(sessions.c.id == number)).first()
+        if known is not None and known.digest == found.digest and known.epoch == PARSE_EPOCH:
+            same = {"generation": log.generation, "log_id": log_id}
+            connection.execute(update(sessions).where(sessions.c.id == number).values(**same))
+            return
+        if known is not None:
+            _forget_rows(connection, number)
+            connection.execute(update(sessions).where(sessions.c.id == number).values(**values))
+        else:
+            named = and_(sessions.c.log_id == log_id, sessions.c.source_id == values["source_id"])
+            last = connection.execute(select(func.max(sessions.c.place)).where(named)).scalar()
+            connection.execute(insert(sessions).values(id=number, place=0 if last is None else last + 1, **values))
+        self.ids.append(number)
+        self.rows[session_heads] += [(key, number) for key in found.heads]
+        self.rows[usage_events] += [(number, *msgspec.structs.astuple(row)) for row in found.usage]
+        self.rows[events] += found.event_rows()
+        for table, rows in zip(_SUMS, found.sums.rows, strict=True):
+            self.rows[table] += rows
+        for at, part in enumerate(found.parts()):
+            if at:
+                self.insert()
+            self.rows[messages] += part.messages
+            self.rows[tool_calls] += part.calls
+            self.rows[file_changes] += part.changes
+            self.texts(number, part.texts)
+        if known is not None:
+            kept = connection.execute(select(texts.c.id).where(texts.c.session_id == number)).scalars()
+            _forget_texts(connection, [one for one in kept if one not in found.texts.used])
+
+    def texts(self, number: int, found: Iterable[Text]) -> None:
+        for one in found:
+            is_indexed = one.kind in INDEXED
+            place = (one.message_ordinal, one.call_index)
+            self.rows[texts].append((one.id, number, one.digest, one.kind, *place, one.size, is_indexed, one.data))
+            if is_indexed:
+                self.index.append((one.id, one.text))
+
+    def project(self, project: Project | None) -> int | None:
+        if project is None:
+            return None
+        known = self.projects.get(project.key)
+        if known is None:
+            known = self.projects[project.key] = _project_id(self.connection, project)
+        return known
+
+    def insert(self) -> None:
+        for table, rows in self.rows.items():
+            insert_rows(self.connection, table, rows)
+        index_texts(self.connection, self.index)
+        self.rows.clear()
+        self.index.clear()
+
+
+def _columns(found: Projection, log: LogRow) -> dict[str, Any]:
+    """The columns of a session's own row, but for the ids of other rows."""
+    session = found.session
+    named = {
+        name: None if (value := getattr(session, name)) is None else plain(value)
+        for name in ("source_id", "parent_source_id", "cwd", "branch", "agent_version")
+    }
+    ended = None if session.ended is None else microseconds(session.ended)
+    return {
+        **named,
+        "agent": session.agent,
+        "parent_id": None,
+        "relation": session.relation,
+        "copy_of": None,
+        "title": found.title,
+        "started_us": None if session.started is None else microseconds(session.started),
+        "ended_us": ended,
+        "last_us": log.modified_us if ended is None else ended,
+        "is_terminal": session.terminal,
+        "replayed_messages": 0,
+        "untold": msgspec.json.encode(session.untold).decode(),
+        "losses": msgspec.json.encode({loss.kind: loss.count for loss in session.losses}).decode(),
+        "digest": found.digest,
+        "generation": log.generation,
+        "epoch": PARSE_EPOCH,
+        "is_stale": True,
+        **found.sums.columns,
+    }
+
+
+def one_at_a_time(connection: Connection) -> None:
+    """Wait until no other writer is at work: what one adds decides what another one's rows count."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("select pg_advisory_xact_lock(2082844801)"))
+
+
+def _forget_rows(connection: Connection, number: int) -> None:
+    for table in (*_ROWS, *_SUMS):
+        connection.execute(delete(table).where(table.c.session_id == number))
+
+
+def _forget_texts(connection: Connection, ids: Iterable[int]) -> None:
+    for part in _parts(ids):
+        kept = select(texts.c.id, texts.c.data).where(texts.c.id.in_(part), texts.c.is_indexed)
+        unindex_texts(connection, [(number, unpacked(data)) for number, data in connection.execute(kept)])
+        connection.execute(delete(texts).where(texts.c.id.in_(part)))
+
+
+def forget_sessions(connection: Connection, ids: Sequence[int]) -> None:
+    """Delete sessions with all that is kept of them, and count again what others repeat of them."""
+    others: set[int] = set()
+    for part in _parts(ids):
+        others |= _families(connection, part).keys() | _with_same_requests(connection, part)
+    for number in ids:
+        _forget_texts(connection, connection.execute(select(texts.c.id).where(texts.c.session_id == number)).scalars())
+        connection.execute(delete(sessions).where(sessions.c.id == number))
+    count_once(connection, sorted(others.difference(ids)))
+
+
+def _project_id(connection: Connection, project: Project) -> int:
+    found = select(projects.c.id).where(projects.c.key == project.key)
+    known = connection.execute(found).scalar()
+    if known is None:
+        sql = "insert into projects (key, name, kind) values (:key, :name, :kind) on conflict (key) do nothing"
+        connection.execute(text(sql), project._asdict())
+        known = connection.execute(found).scalar_one()
+    return int(known)
+
+
+# --- links and replays ------------------------------------------------------------------------------------------
+
+
+def _link(connection: Connection, ids: Sequence[int]) -> None:
+    """Link new sessions to their parents, and those that waited for them to them."""
+    child, parent = sessions.alias("child"), sessions.alias("parent")
+    pairs = (
+        select(child.c.id, parent.c.id)
+        .where(
+            parent.c.agent == child.c.agent,
+            parent.c.source_id == child.c.parent_source_id,
+            parent.c.id != child.c.id,
+            # Nobody comes from a session that began later: a circle would need one.
+            func.coalesce(parent.c.started_us, 0) <= func.coalesce(child.c.started_us, parent.c.started_us, 0),
+        )
+        # The one in the same log, else the first; of two logs of it, the one with more.
+        .order_by(child.c.id, (parent.c.log_id == child.c.log_id).desc(), parent.c.started_us, parent.c.messages.desc())
+    )
+    wanted: dict[int, int] = {}
+    for part in _parts(ids):
+        for number, other in connection.execute(pairs.where(child.c.id.in_(part))):
+            wanted.setdefault(number, other)
+        for number, other in connection.execute(pairs.where(parent.c.id.in_(part), child.c.parent_id.is_(None))):
+            wanted.setdefault(number, other)
+    for number, other in wanted.items():
+        if not _descends(connection, other, number):
+            connection.execute(update(sessions).where(sessions.c.id == number).values(parent_id=other))
+
+
+def _descends(connection: Connection, number: int, ancestor: int) -> bool:
+    """Whether a session comes, by whatever way, from another."""
+    seen: set[int | None] = set()
+    at: int | None = number
+    while at is not None and at not in seen:
+        if at == ancestor:
+            return True
+        seen.add(at)
+        at = connection.execute(select(sessions.c.parent_id).where(sessions.c.id == at)).scalar()
+    return False
+
+
+class _Member(NamedTuple):
+    """A session of a family: some that begin alike."""
+
+    id: int
+    agent: str
+    source_id: str
+    began: tuple[int, int]
+    total: int
+    path: str
+    parent_source_id: str | None
+
+
+def _families(connection: Connection, ids: Sequence[int]) -> dict[int, set[int]]:
+    """For each session that shares one of its first messages with these, those that it shares one with."""
+    own, other = session_heads.alias("own"), session_heads.alias("other")
+    alike: defaultdict[int, set[int]] = defaultdict(set)
+    for part in _parts(ids):
+        same = (
+            select(own.c.session_id, other.c.session_id)
+            .where(own.c.session_id.in_(part), other.c.key == own.c.key, other.c.session_id != own.c.session_id)
+            .distinct()
+        )
+        for number, like in connection.execute(same):
+            alike[number].add(like)
+            alike[like].add(number)
+    return alike
+
+
+def _with_same_requests(connection: Connection, ids: Sequence[int]) -> set[int]:
+    """Other sessions that tell of a request that these tell of."""
+    own, other = usage_events.alias("own"), usage_events.alias("other")
+    found: set[int] = set()
+    for part in _parts(ids):
+        same = (
+            select(other.c.session_id)
+            .where(own.c.session_id.in_(part), other.c.key == own.c.key, other.c.session_id != own.c.session_id)
+            .distinct()
+        )
+        found.update(connection.execute(same).scalars())
+    return found
+
+
+def count_once(connection: Connection, ids: Sequence[int]) -> list[int]:
+    """Find what these sessions share with others, and let each message, call and request count in one of them.
+
+    Which one does not depend on the order in which logs were read. Gives the sessions that count differently now.
+    """
+    alike = _families(connection, ids)
+    changed: dict[int, None] = {}
+    left = dict.fromkeys(number for number in ids if number in alike)
+    while left:
+        family = {next(iter(left))}
+        grown = True
+        while grown:
+            near = set().union(*(alike[number] for number in family)) - family
+            more = _families(connection, sorted(near))
+            for number, others in more.items():
+                alike[number] |= others
+            grown = bool(near)
+            family |= near
+            if len(family) > _FAMILY:
+                break
+        for number in family:
+            left.pop(number, None)
+        changed.update(dict.fromkeys(_count_family(connection, family)))
+    # A session alone had its rows counted when they were made; one that was in a family may have lost it.
+    lonely = [number for number in ids if number not in alike]
+    for part in _parts(lonely):
+        was = select(sessions.c.id).where(
+            sessions.c.id.in_(part), or_(sessions.c.replayed_messages > 0, sessions.c.copy_of.is_not(None))
+        )
+        for number in connection.execute(was).scalars().all():
+            changed.update(dict.fromkeys(_count_family(connection, {number})))
+    sharing = _with_same_requests(connection, ids)
+    touched = dict.fromkeys([*changed, *(ids if sharing else ()), *sorted(sharing)])
+    for number in _share_requests(connection, list(touched)):
+        changed.setdefault(number)
+    for number in changed:
+        sum_up_again(connection, number)
+    return list(changed)
+
+
+def _count_family(connection: Connection, family: set[int]) -> list[int]:
+    """Mark what each session of a family repeats of those before it; those for which that has changed."""
+    seen: dict[int, int] = {}
+    last_key: dict[int, int] = {}
+    changed = []
+    for member in _in_order(connection, family):
+        keys = connection.execute(
+            select(messages.c.ordinal, messages.c.key)
+            .where(messages.c.session_id == member.id)
+            .order_by(messages.c.ordinal)
+        ).all()
+        replayed = _replayed([(ordinal, key) for ordinal, key in keys], seen)
+        keyed = [key for _, key in keys if key is not None]
+        givers: defaultdict[int, int] = defaultdict(int)
+        for ordinal, key in keys:
+            if ordinal in replayed and key is not None:
+                givers[seen[key]] += 1
+        giver = max(givers, key=lambda one: (givers[one], -one), default=None)
+        is_copy = bool(keyed) and len(replayed) == len(keys)
+        relation = None
+        if giver is not None and not is_copy and member.parent_source_id is None:
+            ended = {key for ordinal, key in keys if ordinal in replayed}
+            relation = "continuation" if last_key.get(giver) in ended else "fork"
+        if _mark(connection, member, replayed, giver if is_copy else None, giver if relation else None, relation):
+            changed.append(member.id)
+        if not is_copy:
+            if keyed:
+                last_key[member.id] = keyed[-1]
+            for key in keyed:
+                seen.setdefault(key, member.id)
+    return changed
+
+
+def _replayed(keys: Sequence[tuple[int, int | None]], seen: dict[int, int]) -> set[int]:
+    """Ordinals of the messages that stand in an earlier session.
+
+    A request's identity is proof. The same text at the same moment is, beside another message that is known: two
+    sub-agents that were started together with one prompt are no replay of each other.
+    """
+    keyed = [(ordinal, key) for ordinal, key in keys if key is not None]
+    known = [key in seen for _, key in keyed]
+    everything = all(known)
+    replayed: set[int] = set()
+    for at, (ordinal, key) in enumerate(keyed):
+        beside = (at > 0 and known[at - 1]) or (at + 1 < len(known) and known[at + 1])
+        if known[at] and (everything or beside or is_request_key(key)):
+            replayed.add(ordinal)
+    # What has no key of its own goes with what stands around it.
+    before = True
+    waiting: list[int] = []
+    for ordinal, key in keys:
+        if key is None:
+            if before:
+                waiting.append(ordinal)
+            continue
+        before = ordinal in replayed
+        if before:
+            replayed.update(waiting)
+        waiting = []
+    if before and replayed and everything:
+        replayed.update(waiting)
+    return replayed
+
+
+def _in_order(connection: Connection, family: set[int]) -> list[_Member]:
+    """The sessions in the order in which they count: the first to begin, then the first to end; of one and the same
+    session in several logs, the fullest."""
+    found: list[_Member] = []
+    for part in _parts(sorted(family)):
+        row = sessions.c
+        query = (
+            select(row.id, row.agent, row.source_id, row.started_us, row.ended_us, row.parent_source_id, logs.c.path)
+            .add_columns(row.messages + row.replayed_messages)
+            .join(logs, logs.c.id == row.log_id)
+            .where(row.id.in_(part))
+        )
+        for number, agent, source_id, started, ended, parent, path, total in connection.execute(query):
+            began = (started if started is not None else 2**62, ended if ended is not None else 2**62)
+            found.append(_Member(number, agent, source_id, began, total, path, parent))
+    firsts: dict[tuple[str, str], tuple[int, int]] = {}
+    for one in found:
+        name = (one.agent, one.source_id)
+        firsts[name] = min(one.began, firsts.get(name, one.began))
+    return sorted(
+        found,
+        key=lambda one: (firsts[one.agent, one.source_id], one.agent, one.source_id, -one.total, one.path),
+    )
+
+
+def _mark(
+    connection: Connection,
+    member: _Member,
+    replayed: set[int],
+    copy_of: int | None,
+    parent_id: int | None,
+    relation: str | None,
+) -> bool:
+    """Note what a session repeats, and of whom; whether that is news."""
+    of_it = messages.c.session_id == member.id
+    was = set(connection.execute(select(messages.c.ordinal).where(of_it, messages.c.is_replayed)).scalars())
+    row = connection.execute(
+        select(sessions.c.copy_of, sessions.c.parent_id, sessions.c.relation).where(sessions.c.id == member.id)
+    ).one()
+    links: dict[str, Any] = {"copy_of": copy_of}
+    if member.parent_source_id is None:
+        links |= {"parent_id": parent_id, "relation": relation}
+    if was == replayed and all(getattr(row, name) == value for name, value in links.items()):
+        return False
+    values = {**links, "replayed_messages": len(replayed)}
+    # Until its sums are made anew, so that no constraint sees more messages than there are.
+    connection.execute(update(sessions).where(sessions.c.id == member.id).values(**values))
+    for flag, ordinals in ((False, was - replayed), (True, replayed - was)):
+        for part in _parts(sorted(ordinals)):
+            marked = update(messages).where(of_it, messages.c.ordinal.in_(part)).values(is_replayed=flag)
+            connection.execute(marked)
+    _recount_calls(connection, member.id, replayed)
+    return True
+
+
+def _recount_calls(connection: Connection, number: int, replayed: set[int]) -> None:
+    """Note which calls of a session count, and the files that those changed."""
+    replays = Replays()
+    counted: list[dict[str, Any]] = []
+    changes: list[tuple[Any, ...]] = []
+    for message in stored_messages(connection, number, whole=True):
+        for call in message.calls:
+            is_counted = not replays.is_one(call) and message.ordinal not in replayed
+            counted.append({"ordinal": message.ordinal, "index": call.index, "counted": is_counted})
+            if is_counted:
+                paths = enumerate(changed_files(call))
+                changes += [(number, message.ordinal, call.index, place, path) for place, path in paths]
+    connection.execute(delete(file_changes).where(file_changes.c.session_id == number))
+    insert_rows(connection, file_changes, changes)
+    if counted:
+        place = and_(
+            tool_calls.c.session_id == number,
+            tool_calls.c.message_ordinal == bindparam("ordinal"),
+            tool_calls.c.call_index == bindparam("index"),
+        )
+        connection.execute(update(tool_calls).where(place).values(is_counted=bindparam("counted")), counted)
+
+
+def _share_requests(connection: Connection, ids: Sequence[int]) -> list[int]:
+    """Let each request count in one session: the one that tells most of it. Gives those for which that has changed."""
+    request, own = usage_events.alias(), usage_events.alias("own")
+    rows: dict[tuple[int, int], tuple[Any, ...]] = {}
+    for part in _parts(ids):
+        query = (
+            select(
+                request.c.session_id,
+                request.c.place,
+                request.c.key,
+                request.c.output_tokens,
+                request.c.is_counted,
+                sessions.c.copy_of,
+                sessions.c.started_us,
+                sessions.c.ended_us,
+                sessions.c.source_id,
+                logs.c.path,
+                messages.c.is_replayed,
+            )
+            .join(sessions, sessions.c.id == request.c.session_id)
+            .join(logs, logs.c.id == sessions.c.log_id)
+            .outerjoin(
+                messages,
+                and_(messages.c.session_id == request.c.session_id, messages.c.ordinal == request.c.message_ordinal),
+            )
+            .where(
+                or_(
+                    request.c.session_id.in_(part),
+                    request.c.key.in_(select(own.c.key).where(own.c.session_id.in_(part), own.c.key.is_not(None))),
+                )
+            )
+        )
+        for row in connection.execute(query):
+            rows[row.session_id, row.place] = tuple(row)
+    best: dict[int, tuple[Any, ...]] = {}
+    for number, place, key, output, _, copy_of, started, ended, source_id, path, _ in rows.values():
+        if key is not None and copy_of is None:
+            rank = (-output, started or 0, ended or 0, source_id, path, number, place)
+            best[key] = min(rank, best.get(key, rank))
+    changed: dict[int, None] = {}
+    updates = []
+    for number, place, key, _, was, copy_of, _, _, _, _, replayed in rows.values():
+        counts = copy_of is None and (best[key][-2:] == (number, place) if key is not None else not replayed)
+        if counts != bool(was):
+            updates.append({"number": number, "at": place, "counts": counts})
+            changed.setdefault(number)
+    if updates:
+        where = and_(usage_events.c.session_id == bindparam("number"), usage_events.c.place == bindparam("at"))
+        connection.execute(update(usage_events).where(where).values(is_counted=bindparam("counts")), updates)
+    return list(changed)
+
+
+def sum_up_again(connection: Connection, number: int) -> None:
+    """Make the sums of a session anew from its rows, and let it be graded again."""
+    row = connection.execute(select(sessions).where(sessions.c.id == number)).one()
+    session = msgspec.structs.replace(
+        stored_session(connection, row), models=msgspec.json.decode(row.models, type=tuple[str, ...])
+    )
+    request = usage_events.c
+    counted = connection.execute(
+        select(*[column for column in usage_events.c if column.name != "session_id"])
+        .where(request.session_id == number, request.is_counted)
+        .order_by(request.place)
+    )
+    usage = [UsageRow(*values) for values in counted]
+    sums = add_up(
+        session,
+        number,
+        stored_messages(connection, number),
+        _stored_prompts(connection, number),
+        usage,
+        repeated_calls(connection, number),
+    )
+    for table in _SUMS:
+        connection.execute(delete(table).where(table.c.session_id == number))
+    for table, rows in zip(_SUMS, sums.rows, strict=True):
+        insert_rows(connection, table, rows)
+    connection.execute(update(sessions).where(sessions.c.id == number).values(is_stale=True, **sums.columns))
+    connection.execute(delete(session_signals).where(session_signals.c.session_id == number))
+
+
+def _stored_prompts(connection: Connection, number: int) -> dict[int, PromptFacts]:
+    prompt = messages.c
+    query = select(
+        prompt.ordinal, prompt.prompt_short, prompt.prompt_no_code, prompt.prompt_greeting, prompt.prompt_digest
+    ).where(prompt.session_id == number, ~prompt.is_replayed, prompt.prompt_version.is_not(None))
+    return {ordinal: PromptFacts(*facts) for ordinal, *facts in connection.execute(query)}
+
+
+def _parts(values: Iterable[int]) -> Iterator[list[int]]:
+    listed = list(values)
+    for at in range(0, len(listed), _AT_A_TIME):
+        yield listed[at : at + _AT_A_TIME]
