@@ -10,16 +10,20 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from fnmatch import fnmatch
+from functools import partial
 from hashlib import blake2b
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Event
+from time import monotonic
 from typing import Any
 
 import msgspec
-from sqlalchemy import select
+import watchfiles
+from sqlalchemy import select, update
 
 from demerit.config import Settings
 from demerit.library import die_with_parent
@@ -27,14 +31,27 @@ from demerit.model import Session
 from demerit.parsers import PARSE_EPOCH
 from demerit.parsers.records import Source
 from demerit.projects import Projects
-from demerit.sources import Log, Unreadable, agent_logs, find_logs, fingerprint, open_log
+from demerit.sources import (
+    Log,
+    Unreadable,
+    agent_homes,
+    agent_logs,
+    find_logs,
+    fingerprint,
+    is_agents_log,
+    is_part_of,
+    open_log,
+    read_archived,
+    text_at,
+)
 from demerit.store import Store, StoreError
 from demerit.store import archive as archiving
 from demerit.store.engines import Busy
-from demerit.store.filters import microseconds
+from demerit.store.filters import microseconds, moment
+from demerit.store.grading import due, due_terminal, outdated
 from demerit.store.projection import Project, Projection
-from demerit.store.schema import logs
-from demerit.store.writer import Conflict, LogRow, Write, stored_sessions, take_ids, write_logs
+from demerit.store.schema import logs, sessions
+from demerit.store.writer import Conflict, LogRow, Write, grade_settled, stored_sessions, take_ids, write_logs
 
 LIMITS = Source(unplaced_chars=65536)
 # Of a log of this size, the rows are made as they are written: they would not fit into memory together.
@@ -43,6 +60,8 @@ _BATCH_BYTES = 6 << 20
 _BATCH_LOGS = 64
 _WORTH_A_POOL = 4 << 20
 _ID_BLOCK = 256
+_SETTLED_AT_A_TIME = 500
+_RESCAN_S = 900
 _CHECKED = 4096
 """Bytes at the end of what is archived by which a log that grew is told from one that was rewritten."""
 
@@ -55,6 +74,8 @@ class Task(msgspec.Struct, frozen=True):
     seen: str | None
     """Its fingerprint in the database; None: it is not there yet."""
     bytes: int
+    from_archive: bool = False
+    """It is read from its archived bytes: the log itself is gone, or on another machine."""
 
 
 class Done(msgspec.Struct):
@@ -144,15 +165,28 @@ def sync(
     tasks = list(_changed(store, settings, listed, result))
     if ended:
         _end(store, [log_key(settings.machine, str(path)) for path in listed])
+    _go_through(store, settings, tasks, now, ended, report, debug, result)
+    return result
+
+
+def _go_through(
+    store: Store,
+    settings: Settings,
+    tasks: Sequence[Task],
+    now: datetime,
+    ended: bool,
+    report: Callable[[Progress], None] | None,
+    debug: bool,
+    result: Pass,
+) -> None:
+    sizes = sum(task.bytes for task in tasks)
     for done in _read_all(store, settings, tasks, now, ended, debug):
         result.read += done.logs
         result.bytes += done.bytes
         result.sessions += done.sessions
         result.failed += done.failed
         if report is not None:
-            sizes = sum(task.bytes for task in tasks)
             report(Progress(result.read, len(tasks), result.bytes, sizes, result.sessions))
-    return result
 
 
 def _changed(store: Store, settings: Settings, paths: Iterable[Path], result: Pass) -> Iterator[Task]:
@@ -191,6 +225,16 @@ def _end(store: Store, keys: Sequence[str]) -> None:
 # --- reading ----------------------------------------------------------------------------------------------------
 
 
+class _Batch:
+    """What was read and is not kept yet."""
+
+    def __init__(self) -> None:
+        self.archived: dict[str, archiving.Archived] = {}
+        """What is archived of its logs, by their keys."""
+        self.additions: list[archiving.Addition] = []
+        self.writes: list[Write] = []
+
+
 class _Reader:
     """Reads logs and keeps what they give; one in each process."""
 
@@ -207,12 +251,14 @@ class _Reader:
     def take(self, tasks: Sequence[Task]) -> Done:
         """Read some logs and keep them in one transaction."""
         done = Done()
-        writes: list[Write] = []
+        batch = _Batch()
         try:
+            if self.settings.archive:
+                with self.store.explaining(), self.store.archive_engine.connect() as connection:
+                    batch.archived = archiving.archived(connection, [task.key for task in tasks])
             for task in tasks:
-                with suppress(Conflict):
-                    self.one(task, writes, done)
-            self.keep(writes, done)
+                self.one(task, batch, done)
+            self.keep(batch, done)
         except StoreError as error:
             if self.debug:
                 raise
@@ -221,20 +267,15 @@ class _Reader:
         done.bytes = sum(task.bytes for task in tasks)
         return done
 
-    def one(self, task: Task, writes: list[Write], done: Done) -> None:
-        path = Path(task.path)
-        before = fingerprint(path)
+    def one(self, task: Task, batch: _Batch, done: Done) -> None:
+        """Read one log. A fault of ours, or of the log, costs that log alone."""
+        before = None if task.from_archive else fingerprint(Path(task.path))
         try:
-            with open_log(path) as log:
-                found = self.read(log)
-                write = self.prepared(task, log, found, before)
-                if log.size > _LARGE:
-                    self.keep([write], done)
-                else:
-                    for projection in write.sessions:
-                        projection.prepare()
-                    writes.append(write)
-                return
+            if task.from_archive:
+                self.one_archived(task, batch, done)
+            else:
+                self.one_on_disk(task, before, batch, done)
+            return
         except Unreadable as error:
             reason, known_agent = error.reason, error.known_agent
         except StoreError:
@@ -248,20 +289,54 @@ class _Reader:
         if before is None and task.seen is None:
             return  # it is not there, and never was
         row = self.row(task, None, before, 0, 0)
-        row = msgspec.structs.replace(row, reason=reason, known_agent=known_agent, is_gone=before is None)
-        writes.append(Write(row, task.seen, ()))
+        is_gone = before is None and not task.from_archive
+        row = msgspec.structs.replace(row, reason=reason, known_agent=known_agent, is_gone=is_gone)
+        batch.writes.append(Write(row, task.seen, ()))
+
+    def one_on_disk(self, task: Task, before: tuple[str, os.stat_result] | None, batch: _Batch, done: Done) -> None:
+        with open_log(Path(task.path)) as log:
+            found = self.read(log)
+            assert log.parser is not None
+            if log.size > _LARGE:
+                self.keep(batch, done)
+            generation = self.archive(task, log, batch) if self.settings.archive else 0
+            row = self.row(task, log.parser.agent, before, log.size, generation)
+            self.take_in(Write(row, task.seen, self.projections(task, found, log.text)), batch, done)
+
+    def one_archived(self, task: Task, batch: _Batch, done: Done) -> None:
+        """Read a log from its archived bytes: its newest generation, and of older ones what is only there."""
+        known = batch.archived.get(task.key)
+        if known is None:
+            raise Unreadable(task.path, "it is gone, and was not archived; its sessions stay as they were read", True)
+        with self.store.explaining(), self.store.archive_engine.connect() as connection:
+            if known.bytes > _LARGE:
+                self.keep(batch, done)
+            path = Path(os.fsdecode(known.os_path))
+            made: list[Projection] = []
+            for generation in archiving.generations(connection, task.key):
+                raw = archiving.pieces(connection, task.key, generation)
+                agent, found = read_archived(raw, path, moment(known.modified_us), known.agent, known.is_framed, LIMITS)
+                names = {one.session.source_id for one in made}
+                text = partial(text_at, archiving.ArchivedBytes(connection, task.key, generation).piece)
+                new = [session for session in found if session.source_id not in names]
+                made += self.projections(task, new, text)
+            row = self.row(task, agent, None, known.bytes, known.generation)
+            row = msgspec.structs.replace(
+                row, machine=known.machine, modified_us=known.modified_us, is_gone=True, fingerprint=task.seen or ""
+            )
+            self.take_in(Write(row, task.seen, made), batch, done)
+
+    def take_in(self, write: Write, batch: _Batch, done: Done) -> None:
+        batch.writes.append(write)
+        if write.log.bytes > _LARGE:
+            self.keep(batch, done)
+            return
+        for projection in write.sessions:
+            projection.prepare()
 
     def read(self, log: Log) -> list[Session]:
         found = log.sessions(LIMITS)
         return [msgspec.structs.replace(one, terminal=True) for one in found] if self.ended else found
-
-    def prepared(
-        self, task: Task, log: Log, found: Sequence[Session], before: tuple[str, os.stat_result] | None
-    ) -> Write:
-        assert log.parser is not None
-        generation = self.archived(task, log, found) if self.settings.archive else 0
-        row = self.row(task, log.parser.agent, before, log.size, generation)
-        return Write(row, task.seen, self.projections(task, found, log.text))
 
     def projections(self, task: Task, found: Sequence[Session], whole: Callable[..., str | None]) -> list[Projection]:
         kept = []
@@ -274,17 +349,17 @@ class _Reader:
             projection = None
             if same is not None:
                 kept.remove(same)
-                projection = self.project(same.id, session, whole, same.texts)
+                projection = self.project(task, same.id, session, whole, same.texts)
                 # Another session that took its name, and its place in the file: the old one is kept for good.
                 if same.heads and projection.heads and same.heads.isdisjoint(projection.heads):
                     projection = None
-            made.append(projection or self.project(self.next_id(), session, whole, {}))
+            made.append(projection or self.project(task, self.next_id(), session, whole, {}))
         return made
 
     def project(
-        self, number: int, session: Session, whole: Callable[..., str | None], known: dict[str, int]
+        self, task: Task, number: int, session: Session, whole: Callable[..., str | None], known: dict[str, int]
     ) -> Projection:
-        return Projection(number, session, whole, known, self.project_of(session))
+        return Projection(number, session, whole, known, self.project_of(session), self.now, task.path)
 
     def project_of(self, session: Session) -> Project | None:
         found = self.projects.of(session.cwd)
@@ -325,64 +400,63 @@ class _Reader:
             read_us=microseconds(self.now),
         )
 
-    def archived(self, task: Task, log: Log, found: Sequence[Session]) -> int:
-        """Keep the raw bytes that are not kept yet; their generation."""
-        store = self.store
-        with store.explaining(), store.archive_engine.connect() as connection:
-            known = archiving.archived(connection, task.key)
-            start = generation = 0
-            drops = False
-            if known is not None:
-                generation = known.generation
-                if log.is_framed or known.is_framed or not self.continues(log, connection, known):
-                    generation += 1
-                    drops = not log.is_framed and log.size >= known.bytes
-                else:
-                    start = known.bytes
+    def archive(self, task: Task, log: Log, batch: _Batch) -> int:
+        """Compress the raw bytes that are not archived yet; their generation."""
+        known = batch.archived.get(task.key)
+        start = generation = 0
+        drops = False
+        if known is not None:
+            generation = known.generation
+            if log.is_framed or known.is_framed or not self.continues(log, known):
+                generation += 1
+                drops = not log.is_framed and log.size >= known.bytes
+            else:
+                start = known.bytes
         made = archiving.frames(log.raw(start), start)
-        size = start + sum(frame.bytes for frame in made)
         if known is not None and not made and generation == known.generation:
             return generation
-        agent = log.parser.agent if log.parser is not None else None
-        status = os.stat(task.path)
         row = archiving.Archived(
             key=task.key,
             machine=self.settings.machine,
             path=task.path.encode("utf-8", "replace").decode(),
             os_path=os.fsencode(task.path),
-            agent=agent,
+            agent=log.parser.agent if log.parser is not None else None,
             is_framed=log.is_framed,
             generation=generation,
-            bytes=size,
-            modified_us=status.st_mtime_ns // 1000,
+            bytes=start + sum(frame.bytes for frame in made),
+            modified_us=os.stat(task.path).st_mtime_ns // 1000,
         )
-        with self.alone(), store.explaining(), store.archive_engine.connect() as connection:
-            connection = connection.execution_options(writes=True)
-            with connection.begin():
-                if archiving.archived(connection, task.key) != known:
-                    raise Conflict(task.path)
-                archiving.add(connection, row, made, drops)
+        batch.additions.append(archiving.Addition(row, known, made, drops))
         return generation
 
-    def continues(self, log: Log, connection: Any, known: archiving.Archived) -> bool:
+    def continues(self, log: Log, known: archiving.Archived) -> bool:
         """Whether a log begins with what is archived of it, by the bytes at the seam."""
         if log.size < known.bytes:
             return False
         start = max(0, known.bytes - _CHECKED)
-        kept = b"".join(archiving.pieces(connection, known.key, known.generation, start))
+        with self.store.explaining(), self.store.archive_engine.connect() as connection:
+            kept = b"".join(archiving.pieces(connection, known.key, known.generation, start))
         return kept[: known.bytes - start] == log.piece(start, known.bytes - start)
 
-    def keep(self, writes: Sequence[Write], done: Done) -> None:
+    def keep(self, batch: _Batch, done: Done) -> None:
+        """Keep what was read so far: first the raw bytes, for they are what all else can be made from again."""
+        if batch.additions:
+            with self.alone(), self.store.archiving() as connection:
+                archiving.add(connection, batch.additions)
+            batch.additions.clear()
+        self.write(batch.writes, done)
+        batch.writes.clear()
+
+    def write(self, writes: Sequence[Write], done: Done) -> None:
         if not writes:
             return
         try:
             with self.alone(), self.store.writing() as connection:
                 done.sessions += len(write_logs(connection, writes, self.now))
         except Conflict:
-            # One of them was written by somebody else meanwhile; the others go in one by one.
-            if len(writes) > 1:
-                for write in writes:
-                    self.keep([write], done)
+            # One of them was written by somebody else meanwhile, and stands; the others go in one by one.
+            for write in writes if len(writes) > 1 else ():
+                self.write([write], done)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -464,3 +538,173 @@ def _batches(tasks: Iterable[Task]) -> Iterator[list[Task]]:
         size += task.bytes
     if batch:
         yield batch
+
+
+# --- settling, rebuilding, watching -------------------------------------------------------------------------------
+
+
+def settle(store: Store, now: datetime, stop: Callable[[], bool] = lambda: False) -> int:
+    """Grade the sessions that have settled since they were read, and those that an older version graded; how many.
+
+    Each in a transaction of its own, so that it can be stopped between any two.
+    """
+    graded = 0
+    while ids := _ids(store, outdated(_SETTLED_AT_A_TIME)):
+        with store.writing() as connection:
+            connection.execute(update(sessions).where(sessions.c.id.in_(ids)).values(is_stale=True))
+    after: tuple[int, int] | None = None
+    while True:
+        with store.reading() as connection:
+            found = [tuple(row) for row in connection.execute(due(now, after, _SETTLED_AT_A_TIME))]
+        if not found:
+            break
+        after = found[-1]
+        graded += _grade(store, [number for _, number in found], now, stop)
+        if stop():
+            return graded
+    last = 0
+    while ids := _ids(store, due_terminal(last, _SETTLED_AT_A_TIME)):
+        last = ids[-1]
+        graded += _grade(store, ids, now, stop)
+        if stop():
+            break
+    return graded
+
+
+def _ids(store: Store, query: Any) -> list[int]:
+    with store.reading() as connection:
+        return list(connection.execute(query).scalars())
+
+
+def _grade(store: Store, ids: Sequence[int], now: datetime, stop: Callable[[], bool]) -> int:
+    graded = 0
+    for number in ids:
+        if stop():
+            break
+        with store.writing() as connection:
+            graded += grade_settled(connection, [number], now)
+    return graded
+
+
+def begin_rebuild(store: Store) -> None:
+    """Make every log due for reading again."""
+    with store.writing() as connection:
+        connection.execute(update(logs).values(epoch=0))
+
+
+def rebuild(
+    store: Store,
+    settings: Settings,
+    now: datetime,
+    report: Callable[[Progress], None] | None = None,
+    debug: bool = False,
+) -> Pass:
+    """Read again, the last written first, every log that another epoch's parsers read, or that only the archive has.
+
+    A log that is there is read from the disk, any other from its archived bytes. Stopped and run again, it goes on
+    where it was.
+    """
+    with store.reading() as connection:
+        query = select(logs.c.key, logs.c.machine, logs.c.path, logs.c.fingerprint, logs.c.epoch, logs.c.bytes)
+        known = {row.key: row for row in connection.execute(query)}
+    with store.explaining(), store.archive_engine.connect() as connection:
+        kept = {one.key: one for one in archiving.all_archived(connection)}
+    found: list[tuple[int, Task]] = []
+    for key in dict.fromkeys((*kept, *known)):
+        row, archived = known.get(key), kept.get(key)
+        if row is not None and row.epoch == PARSE_EPOCH:
+            continue
+        machine = row.machine if row is not None else archived.machine  # type: ignore[union-attr]
+        path = os.fsdecode(archived.os_path) if archived is not None else row.path  # type: ignore[union-attr]
+        is_here = machine == settings.machine and os.path.lexists(path)
+        size = archived.bytes if archived is not None else row.bytes  # type: ignore[union-attr]
+        newest = (archived.modified_us if archived is not None else 0) or 0
+        task = Task(path, key, None if row is None else row.fingerprint, size, from_archive=not is_here)
+        found.append((-newest, task))
+    tasks = [task for _, task in sorted(found, key=lambda one: one[0])]
+    result = Pass(found=len(tasks))
+    _go_through(store, settings, tasks, now, False, report, debug, result)
+    return result
+
+
+def watch(
+    store: Store,
+    settings: Settings,
+    home: Path,
+    environ: Mapping[str, str],
+    clock: Callable[[], datetime],
+    report: Callable[[Pass], None],
+    stop: Event,
+    named: Sequence[str] = (),
+) -> None:
+    """Keep the store up to date until `stop` is set: what changes is read, and what has settled is graded.
+
+    report: gets every pass that read or graded something.
+    """
+    while not stop.is_set():
+        # All folders once in a while: a new agent's may have come, and no system tells of every change.
+        skipped: list[Unreadable] = []
+        result = sync(store, settings, find(settings, home, environ, named, skipped), clock())
+        result.skipped = [(error.path, error.reason) for error in skipped]
+        result.graded = settle(store, clock(), stop.is_set)
+        report(result)
+        roots = _watched(settings, home, environ, named)
+        if not roots:
+            stop.wait(settings.settle_interval_s)
+            continue
+        until = monotonic() + _RESCAN_S
+        changes = watchfiles.watch(
+            *roots,
+            watch_filter=None,
+            step=int(settings.watch_interval_s * 500),
+            debounce=int(settings.watch_interval_s * 1000),
+            rust_timeout=int(settings.settle_interval_s * 1000),
+            yield_on_timeout=True,
+            stop_event=stop,
+            raise_interrupt=True,
+        )
+        for changed in changes:
+            paths = _changed_logs(store, settings, {Path(path) for _, path in changed}, home, environ, named)
+            result = sync(store, settings, paths, clock()) if paths else Pass()
+            result.graded = settle(store, clock(), stop.is_set)
+            if result.read or result.graded:
+                report(result)
+            if monotonic() > until or stop.is_set():
+                break
+
+
+def _watched(settings: Settings, home: Path, environ: Mapping[str, str], named: Sequence[str]) -> list[Path]:
+    """The folders to watch: none of them below another one."""
+    wanted = [Path(name) for name in named]
+    if not named:
+        wanted += [folder for _, _, folder in agent_homes(home, environ)]
+        wanted += [Path(root).expanduser() for root in settings.roots]
+    there = sorted({path.resolve() for path in wanted if path.is_dir()})
+    return [path for path in there if not any(path.is_relative_to(other) for other in there if other != path)]
+
+
+def _changed_logs(
+    store: Store,
+    settings: Settings,
+    changed: set[Path],
+    home: Path,
+    environ: Mapping[str, str],
+    named: Sequence[str],
+) -> list[Path]:
+    """The logs that changed files belong to: themselves, or the main file of several, or a database beside its -wal."""
+    files = {Path(str(path).removesuffix("-wal")) for path in changed if not path.name.endswith("-shm")}
+    near = {str(folder): path for path in files for folder in list(path.parents)[:4]}
+    found: set[Path] = set()
+    with store.reading() as connection:
+        row = logs.c
+        known = connection.execute(select(row.path, row.agent).where(row.machine == settings.machine)).all()
+    for name, agent in known:
+        path = Path(name)
+        if path in files or (str(path.parent) in near and any(is_part_of(path, agent, part) for part in files)):
+            found.add(path)
+    roots = [Path(root).expanduser() for root in (*settings.roots, *named)]
+    for path in files - found:
+        is_below = any(path.is_relative_to(root) for root in roots)
+        if path.is_file() and (is_below or is_agents_log(path, home, environ)):
+            found.add(path)
+    return [path for path in sorted(found) if not any(fnmatch(str(path), pattern) for pattern in settings.exclude)]

@@ -1,4 +1,4 @@
-"""Takes secrets out of text that is about to leave: each becomes `[REDACTED:<kind>:<fingerprint>]`, the rest stays as it is.
+"""Takes secrets out of text that is about to leave: each becomes `[REDACTED:<kind>:<fingerprint>]`, the rest stays.
 
 Three ways to know a secret: by its own form (`_FORMS`), by the name that it is given to (`password = ...`), and by the
 place where it stands (in a URL, a header, a key file). Everything is looked for in the UTF-8 bytes, where `find` costs
@@ -24,25 +24,30 @@ class Secret(NamedTuple):
     end: int
 
 
+_LOOKS = 5  # two for real text; a bound for text that was made to need more
+
+
 def redact(text: str) -> str:
     """The text with a marker in place of each secret; the same text where there is none.
 
-    Equal secrets get equal fingerprints: the first 8 hex digits of the value's BLAKE2b. Redacting twice changes nothing.
+    Equal secrets get equal fingerprints: the first 8 hex digits of the value's BLAKE2b. Redacting twice changes
+    nothing: where something was found, it looks again for what only shows when its neighbour is gone.
     """
     data = text.encode("utf-8", "surrogatepass")
-    found = _found(data)
-    if not found:
-        return text
-    pieces = []
-    done = 0
-    for kind, start, end in found:
-        pieces += data[done:start], _marker(kind, data[start:end])
-        done = end
-    return b"".join((*pieces, data[done:])).decode("utf-8", "surrogatepass")
+    looks = 0
+    while looks < _LOOKS and (found := _found(data)):
+        looks += 1
+        pieces: list[bytes] = []
+        done = 0
+        for kind, start, end in found:
+            pieces += data[done:start], _marker(kind, data[start:end])
+            done = end
+        data = b"".join((*pieces, data[done:]))
+    return data.decode("utf-8", "surrogatepass") if looks else text
 
 
 def find_secrets(text: str) -> list[Secret]:
-    """Secrets in the order of the text, none overlapping; positions in characters."""
+    """What one look at the text finds, in order, none overlapping; positions in characters."""
     data = text.encode("utf-8", "surrogatepass")
     found = _found(data)
     if len(data) == len(text):
@@ -59,9 +64,9 @@ def find_secrets(text: str) -> list[Secret]:
 def redact_value(value: Any) -> Any:
     """A copy of something JSON-like with every string redacted, names of fields too.
 
-    What a field with a telling name holds (`password`, `api_key`, `token`, `authorization`, ...) goes whole, whatever its
-    form, unless it is trivial: too short, a variable, a word such as `null`. So does the `value` beside such a `name`.
-    Tuples become lists; other types come back as they are. However deep it is, it needs no stack.
+    What a field with a telling name holds (`password`, `api_key`, `token`, `authorization`, ...) goes whole, whatever
+    its form, unless it is trivial: too short, a variable, a word such as `null`. So does the `value` beside such a
+    `name`. Tuples become lists; other types come back as they are. However deep it is, it needs no stack.
     """
     root: list[Any] = [None]
     todo: list[tuple[Any, Any, Any, str | None]] = [(root, 0, value, None)]
@@ -70,15 +75,16 @@ def redact_value(value: Any) -> Any:
         if isinstance(item, str):
             into[at] = _redacted_field(kind, item) if kind else redact(item)
         elif isinstance(item, dict):
-            into[at] = copy = {}
+            fields: dict[Any, Any] = {}
+            into[at] = fields
             beside = _kind_of_name(item.get("name"))
             for key, inner in item.items():
                 name = redact(key) if isinstance(key, str) else key
-                copy[name] = None
-                todo.append((copy, name, inner, _kind_of_name(key) or (beside if key == "value" else None)))
+                fields[name] = None  # keeps their order
+                todo.append((fields, name, inner, _kind_of_name(key) or (beside if key == "value" else None)))
         elif isinstance(item, list | tuple):
-            into[at] = copy = [None] * len(item)
-            todo += ((copy, place, inner, kind) for place, inner in enumerate(item))
+            into[at] = places = [None] * len(item)
+            todo += ((places, place, inner, kind) for place, inner in enumerate(item))
         else:
             into[at] = item
     return root[0]
@@ -87,7 +93,9 @@ def redact_value(value: Any) -> Any:
 def _redacted_field(kind: str, value: str) -> str:
     data = value.encode("utf-8", "surrogatepass")
     # A language model's own tokens are short strings in fields called `token`.
-    is_trivial = len(data) < (4 if kind == "password" else 8) or data.lower() in _WORDS or _PLACEHOLDER.search(data[:_LOOK])
+    is_trivial = (
+        len(data) < (4 if kind == "password" else 8) or data.lower() in _WORDS or _PLACEHOLDER.search(data[:_LOOK])
+    )
     if is_trivial or _MARKER.search(data) or (kind == "auth" and not _is_basic(data)):
         return redact(value)
     return _marker(kind, data).decode()
@@ -101,7 +109,7 @@ _MARKER = re.compile(rb"\[REDACTED:[a-z0-9-]{1,40}:[0-9a-f]{8}\]")
 
 
 def _found(data: bytes) -> list[Secret]:
-    """Secrets in bytes, positions in bytes; what overlaps is one secret, of the kind that begins first and is longest."""
+    """Secrets in bytes, positions in bytes; what overlaps is one secret, of the kind that begins first (the longest)."""
     low = data.lower()
     found = [*_by_form(data), *_by_place(data, low), *_by_name(data, low)]
     if not found:
@@ -205,14 +213,17 @@ _FORMS = [
     _Form("pulumi-token", rb"pul-", rb"[0-9a-f]{40}(?![A-Za-z0-9])"),
     _Form("alibaba-key", rb"LTAI", rb"[A-Za-z0-9]{16,24}(?![A-Za-z0-9])"),
     _Form("age-key", rb"AGE-SECRET-KEY-1", rb"[A-Z0-9]{50,}"),
-    _Form("jwt", rb"eyJ", rb"[\w-]{12,}\.eyJ[\w-]{8,}\.[\w-]{16,}"),
+    _Form("jwt", rb"eyJ", rb"[\w-]{12,}+\.eyJ[\w-]{8,}+\.[\w-]{16,}"),
 ]
 
 _HEADS = b"(?:" + b"|".join(dict.fromkeys(form.head for form in _FORMS)) + b")"
 _HEAD = re.compile(_HEADS)
 # Where a form may begin: after anything but a letter or digit, or after a letter or digit that ends an escape
 # (`\n`, `\u003d`), a code in a URL (`%20`), a colour of a terminal, Telegram's `/bot`.
-_EDGE = rb"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2})|(?<=\[\dm)|(?<=\[\d\dm)|(?<=/bot))"
+_EDGE = (
+    rb"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2})"
+    rb"|(?<=\[\dm)|(?<=\[\d\dm)|(?<=/bot))"
+)
 _HEAD_AT_EDGE = re.compile(_EDGE + _HEADS)
 _HEAD_INSIDE = re.compile(b"(?<=[_-])(?=[A-Za-z0-9])" + _HEADS)
 _FORM = re.compile(b"|".join(b"(%s%s)" % (form.head, form.tail) for form in _FORMS))
@@ -229,12 +240,17 @@ def _by_form(data: bytes) -> Iterator[Secret]:
         if end <= done:
             continue
         at = max(done, start)
+        may_be_jwt = data.startswith(b".eyJ", end)
         head = _HEAD.match(data, at, end + 1)
         if not head and start and data[start - 1] in _OPENERS:
             head = _HEAD_AT_EDGE.search(data, max(done, start - _BEFORE_RUN), min(start + _INTO_RUN, end + 1))
         while head or (head := _HEAD_INSIDE.search(data, at, end + 1)):
-            match = _FORM.match(data, head.start())
-            at, head = head.start() + 1, None
+            at, first, head = head.start() + 1, head.start(), None
+            if data.startswith(b"eyJ", first):  # it goes to the end of the run: one look is enough, or it costs squares
+                if not may_be_jwt:
+                    continue
+                may_be_jwt = False
+            match = _FORM.match(data, first)
             while match:
                 at = done = match.end()
                 if not _is_dummy(match[0]):
@@ -249,9 +265,9 @@ def _is_dummy(token: bytes) -> bool:
 
 # --- by place ---------------------------------------------------------------------------------------------------
 
-_GAP = rb"(?:[ \t\r\n]|\\+[nrt])+"  # white space, as it is or escaped, however often
+_GAP = rb"(?:[ \t\r\n]|\\{1,8}[nrt]){1,64}"  # white space, as it is or escaped, however often
 # Between two lines of a key: also what quotes them, and the numbers of lines that tools print before them.
-_BREAK = rb"(?:[ \t\r\n]|\\+[nrt]|\\*[\"',+]|[0-9]{1,7}(?:\xe2\x86\x92|\t|\\t)){0,24}"
+_BREAK = rb"(?:[ \t\r\n]|\\{1,8}[nrt]|\\{0,8}[\"',+]|[0-9]{1,7}(?:\xe2\x86\x92|\t|\\t)){0,24}"
 _BASE64 = rb"[A-Za-z0-9+/=]"
 _BEGIN = re.compile(rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 _END = re.compile(rb"-----END (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
@@ -261,8 +277,12 @@ _BODY = re.compile(_BREAK + _HEADER + _LINES)
 _CUT = re.compile(_BREAK + _BASE64 + rb"{1,15}\W{0,3}\Z")  # the last line where a text was cut
 _KEY_BYTES = 1 << 14  # no key is longer, by far
 
-_URL = re.compile(rb"://(?:([^\s/?#@:\"'`<>\\]{20,255})|[^\s/?#@:\"'`<>\\]{0,128}:([^\s/@\"'`<>\\]{1,255}))@(?=[\w\[$])")
-_COOKIES = re.compile(rb"cookie\\*[\"']?[ \t]?:[ \t]?\\*[\"']?((?:[\w.-]{1,64}=[^;\s\"'\\]{0,4096}(?:; ?)?){1,50})")
+_URL = re.compile(
+    rb"://(?:([^\s/?#@:\"'`<>\\]{20,255})|[^\s/?#@:\"'`<>\\]{0,128}:([^\s/@\"'`<>\\]{1,255}))@(?=[\w\[$])"
+)
+_COOKIES = re.compile(
+    rb"cookie\\{0,8}[\"']?[ \t]?:[ \t]?\\{0,8}[\"']?((?:[\w.-]{1,64}=[^;\s\"'\\]{0,4096}(?:; ?)?){1,50})"
+)
 _COOKIE = re.compile(rb"[\w.-]+=([^;\s\"'\\]{16,})")
 _BASIC = re.compile(rb"basic[ \t]+([a-z0-9+/]{8,}={0,2})")
 
@@ -283,14 +303,20 @@ _PLACES = [
 # The same, for what is also said of other things: it has to have a letter and a digit.
 _LIKELY_PLACES = [
     (b"bearer", "bearer", re.compile(rb"bearer(?:[ \t]|%20)+([\w.~+/=-]{16,8192})")),
-    (b"-u ", "password", re.compile(rb"-u +\\*[\"']?[\w.@+-]{1,128}:([^\s\"'`\\]{4,256})")),
-    (b"--user", "password", re.compile(rb"--user[ =]\\*[\"']?[\w.@+-]{1,128}:([^\s\"'`\\]{4,256})")),
+    (b"-u ", "password", re.compile(rb"-u +\\{0,8}[\"']?[\w.@+-]{1,128}:([^\s\"'`\\]{4,256})")),
+    (b"--user", "password", re.compile(rb"--user[ =]\\{0,8}[\"']?[\w.@+-]{1,128}:([^\s\"'`\\]{4,256})")),
 ]
 _AZURE = re.compile(rb"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])")
 
 
 def _by_place(data: bytes, low: bytes) -> Iterator[Secret]:
     yield from _private_keys(data)
+    yield from _in_headers(data, low)
+    for at in _each(data, b"://"):
+        if match := _URL.match(data, at):
+            start, end = match.span(match.lastindex or 0)
+            if _is_password_of_url(data[at + 3 : start - 1], data[start:end], match.lastindex == 1):
+                yield Secret("url-credential", start, end)
     for at in _each(data, b"Q~"):
         if match := _AZURE.match(data, max(0, at - 4)):
             yield Secret("azure-client-secret", *match.span())
@@ -298,20 +324,20 @@ def _by_place(data: bytes, low: bytes) -> Iterator[Secret]:
         for at in _each(low, word):
             if match := pattern.match(low, at):
                 yield Secret(kind, *match.span(pattern.groups))
-    for at in _each(data, b"://"):
-        if match := _URL.match(data, at):
-            span = match.span(match.lastindex or 0)
-            if _is_password_of_url(data[at + 3 : span[0] - 1], match[match.lastindex or 0], match.lastindex == 1):
-                yield Secret("url-credential", *span)
     for word, kind, pattern in _LIKELY_PLACES:
         for at in _each(low, word):
             if (match := pattern.match(low, at)) and _is_mixed(match[1][:_LOOK]) and not _PLACEHOLDER.search(match[1]):
                 yield Secret(kind, *match.span(1))
+
+
+def _in_headers(data: bytes, low: bytes) -> Iterator[Secret]:
     for at in _each(low, b"basic"):
         if (match := _BASIC.match(low, at)) and _is_basic(data[match.start(1) : match.end(1)]):
             yield Secret("basic-auth", *match.span(1))
+    done = 0
     for at in _each(low, b"cookie"):
-        if match := _COOKIES.match(low, at):
+        if at >= done and (match := _COOKIES.match(low, at)):
+            done = match.end()
             for cookie in _COOKIE.finditer(low, *match.span(1)):
                 if _is_mixed(cookie[1][:_LOOK]):
                     yield Secret("cookie", *cookie.span(1))
@@ -356,7 +382,9 @@ _LOOK = 256  # bytes of a value by which it is judged
 _NAME_BYTES = 64
 _IN_NAMES = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 _WORDS_IN_NAMES = (b"pass", b"pwd", b"secret", b"token", b"key", b"auth")
-_ENVIRONMENT = re.compile(rb"(?:production|prod|staging|development|dev|test|live|old|new|value|base64|b64|data|[0-9]{1,2})\Z")
+_ENVIRONMENT = re.compile(
+    rb"(?:production|prod|staging|development|dev|test|live|old|new|value|base64|b64|data|[0-9]{1,2})\Z"
+)
 _PASS = re.compile(rb"(?:(?:\A|[_.-])pass|[a-z]Pass|_PASS)\Z")
 # The end of a name, without `_` and `-`. What is counted, shown or public has other ends: tokens, tokenType, publicKey.
 _ENDS = {
@@ -366,19 +394,23 @@ _ENDS = {
     "authorization": (b"authorization",),
     "api-key": tuple(
         word + b"key"
-        for word in b"api access account auth client deploy encryption master private secret service shared signing ssh "
-        b"storage subscription".split()
+        for word in b"api access account auth client deploy encryption master private secret service shared signing "
+        b"ssh storage subscription".split()
     ),
 }
-_NO_SECRET = tuple(word + b"token" for word in b"next page continuation cancellation stop eos bos pad unk sep mask".split())
+_NO_SECRET = tuple(
+    word + b"token"
+    for word in b"next page continuation cancellation idempotency change publickey "
+    b"stop eos bos pad unk sep mask".split()
+)
 
 _ASSIGNED = re.compile(
-    rb"([\w-]{0,64}+)(?:\\*[\"'`])?\]?"
+    rb"([\w-]{0,64}+)(?:\\{0,8}[\"'`])?\]?"
     rb"(?:[ \t]{0,16}(?::[ \t]{0,4}[A-Za-z][\w.|\[\] ]{0,24}=|=>|:=|={1,3}|!==?|:)[ \t]{0,16}|(>)|([ \t]{1,8}))"
 )
 _QUOTE = re.compile(rb"[bBfFrRuU@]{0,2}(\\{0,7})[\"'`]")
 _BARE = re.compile(rb"(?:[^\s\"'`;<>\\,]|,(?!\s|[\w-]{0,32}[=:]|[\"'\\]|\Z))+")
-_BARE_IN_URL = re.compile(rb"[^\s\"'`;<>\\,&#]+")
+_BARE_IN_URL = re.compile(rb"[^\s\"'`;<>\\,&#?]+")
 _SCHEME = re.compile(rb"(?:bearer|basic|token|bot|apikey|ssws)(?:[ \t]|%20|\+)+", re.I)
 
 _PLACEHOLDER = re.compile(
@@ -388,12 +420,15 @@ _PLACEHOLDER = re.compile(
 )
 _WORDS = frozenset(
     b"password passwd pass pw secret token apikey api_key key none null true false undefined string str bearer basic "
-    b"required optional changeme username user root postgres admin".split()
+    b"required optional changeme username user root postgres admin aws4-hmac-sha256".split()
 )
-_CODE = re.compile(rb"[A-Za-z_$][\w$]{0,60}(?:(?:\?\.|\.|::|->)[A-Za-z_][\w$]{0,60}){0,12}(?:[(\[{]|[.,:;)\]}]*\Z)")
-_TYPE = re.compile(rb"[A-Z][a-z]{1,12}[0-9]{1,3}[A-Z][A-Za-z]{2,20}\Z")  # Uint8Array
+_CODE = re.compile(
+    rb"[()\[{<]|[A-Za-z_$][\w$]{0,60}(?:(?:\?\.|\.|::|->)[A-Za-z_][\w$]{0,60}){0,12}(?:[(\[{]|[.,:;)\]}]*\Z)"
+)
+_PATTERN = re.compile(rb"[\[({<^]|\\")
+_TYPE = re.compile(rb"[A-Z][A-Za-z]{1,12}[0-9]{1,3}[A-Z][A-Za-z]{2,20}\Z")  # Uint8Array
 _NAME_OF_CODE = re.compile(rb"[A-Za-z_$][\w$]*\Z")
-_PATH = re.compile(rb"(?:\.{1,2}|~|/[a-z]{2,12}|/Users|[A-Za-z]:)?[/\\][\w./\\ -]*\Z|[a-z][a-z+]{1,12}://")
+_PATH = re.compile(rb"(?:\.{1,2}|~|/[a-z]{2,12}|/Users|[A-Za-z]:)?[/\\][\w./\\ -]*\Z|[a-z][a-z+]{1,12}://|arn:")
 
 
 def _by_name(data: bytes, low: bytes) -> Iterator[Secret]:
@@ -412,7 +447,9 @@ def _by_name(data: bytes, low: bytes) -> Iterator[Secret]:
             at = low.find(word, following)
 
 
-def _assigned(data: bytes, at: int, match: re.Match[bytes], scanned: tuple[int, int]) -> tuple[Secret | None, tuple[int, int]]:
+def _assigned(
+    data: bytes, at: int, match: re.Match[bytes], scanned: tuple[int, int]
+) -> tuple[Secret | None, tuple[int, int]]:
     """The secret that is given to the name around `at`, and where the last value without quotes began and ended."""
     first = at
     while first and at - first < _NAME_BYTES and data[first - 1] in _IN_NAMES:
@@ -421,9 +458,16 @@ def _assigned(data: bytes, at: int, match: re.Match[bytes], scanned: tuple[int, 
     if before[-1:] == b"\\" and data[first] in b"bfnrt" and first < at:
         first += 1
     name = data[first : match.end(1)]
-    if (match[2] and before[-1:] != b"<") or (match[3] and not name.startswith(b"--")):
+    if (
+        (match[2] and before[-1:] != b"<")
+        or (match[3] and not name.startswith(b"--"))
+        or (
+            before[-1:] == b":" and (before == b"::" or data[match.end() - 1 : match.end()] == b":")
+        )  # a name in an ARN
+        or data.endswith(b"[REDACTED:", 0, first)
+    ):
         return None, scanned
-    kind = _kind_of_name(name.lstrip(b"-").decode())
+    kind = _kind_of_name(name[-_NAME_BYTES:].decode())
     if kind is None:
         return None, scanned
     start = match.end()
@@ -434,19 +478,19 @@ def _assigned(data: bytes, at: int, match: re.Match[bytes], scanned: tuple[int, 
     if not is_quoted:
         if before[-1:] in (b"?", b"&") or before == b"p;":
             bare = _BARE_IN_URL.match(data, start)
-            end = bare.end() if bare else start
+            end = start + len(bare[0].rstrip(b".,:)]}")) if bare else start
         elif scanned[0] <= start < scanned[1]:
             end = scanned[1]  # a value that looks like names and values: it is read once, not once a name
         else:
             if scheme := _SCHEME.match(data, start):
                 start = scheme.end()
             bare = _BARE.match(data, start)
-            end = bare.end() if bare else start
+            end = start + len(bare[0].rstrip(b".,:)]}")) if bare else start
             scanned = start, end
-        while end > start and data[end - 1] in b".,:)]}":
-            end -= 1
     elif scheme := _SCHEME.match(data, start, end):
         start = scheme.end()
+    if match[2] and data[end : end + 2] != b"</":
+        return None, scanned
     is_of_shell = data[match.end(1) : match.end()] == b"="
     if end <= start or not _is_value(data[start : min(end, start + _LOOK)], kind, name, is_quoted, is_of_shell):
         return None, scanned
@@ -492,12 +536,12 @@ def _is_value(value: bytes, kind: str, name: bytes, is_quoted: bool, is_of_shell
         return False
     if kind in ("auth", "cookie"):
         return kind == "auth" and _is_basic(value)
-    if _PATH.match(value) or b" " in value:
+    if _PATH.match(value) or b" " in value or (kind != "password" and (_PATTERN.match(value) or _TYPE.match(value))):
         return False
     is_mixed = _is_mixed(value)
     if is_quoted:
         return is_mixed or (kind == "password" and bool(_SYMBOL.search(value)))
-    if _TYPE.match(value) or (_CODE.match(value) and not (is_mixed and _NAME_OF_CODE.match(value))):
+    if _CODE.match(value) and not (is_mixed and _NAME_OF_CODE.match(value)):
         return is_of_shell and name.isupper() and value.isalpha() and len(value) >= 8
     return is_mixed or bool(_SYMBOL.search(value))
 

@@ -15,7 +15,7 @@ import os
 import re
 import sqlite3
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from fnmatch import fnmatch
@@ -113,12 +113,22 @@ def agent_logs(home: Path, environ: Mapping[str, str], skipped: list[Unreadable]
         if not _is_folder(folder):
             continue
         for path in _walk(folder, skipped, deep="/" in place.pattern):
-            # `**/` stands for no folder as well, which fnmatch does not know.
-            below = path.relative_to(folder).as_posix()
-            fits = fnmatch(below, place.pattern) or fnmatch(below, place.pattern.replace("**/", ""))
-            if fits and path not in seen:
+            if path not in seen and _fits(path.relative_to(folder).as_posix(), place.pattern):
                 seen.add(path)
                 yield path
+
+
+def is_agents_log(path: Path, home: Path, environ: Mapping[str, str]) -> bool:
+    """Whether a file's place and name are those of some agent's log: what `agent_logs` would look at."""
+    for _, place, folder in agent_homes(home, environ):
+        if path.is_relative_to(folder) and _fits(path.relative_to(folder).as_posix(), place.pattern):
+            return True
+    return False
+
+
+def _fits(below: str, pattern: str) -> bool:
+    # `**/` stands for no folder as well, which fnmatch does not know.
+    return fnmatch(below, pattern) or fnmatch(below, pattern.replace("**/", ""))
 
 
 def agent_homes(home: Path, environ: Mapping[str, str]) -> Iterator[tuple[Parser, Home, Path]]:
@@ -323,11 +333,12 @@ class Log:
 
     def text(self, body: Body, chars: int) -> str | None:
         """The first `chars` characters of a body that was left in this file; None when it has no place there."""
-        if body.offset is None:
-            return None
-        # A character takes at most 12 bytes in JSON; a list of parts has to be whole to be read.
-        data = self.piece(body.offset, body.bytes)
-        return json_head(data, chars)
+        return text_at(self.piece, body, chars)
+
+
+def text_at(piece: Callable[[int, int], bytes], body: Body, chars: int) -> str | None:
+    """The first `chars` characters of a body whose bytes `piece(at, size)` gives; None when it has no place there."""
+    return None if body.offset is None else json_head(piece(body.offset, body.bytes), chars)
 
 
 def fingerprint(path: Path, agent: str | None = None) -> tuple[str, os.stat_result] | None:
@@ -523,6 +534,12 @@ def _part_paths(parser: Parser, main: Path) -> Iterator[tuple[str, Path]]:
             path = main.parent / name
             if _stays_in(path, above):  # or a link would bring in anybody's file
                 yield Path(name).as_posix(), path
+
+
+def is_part_of(main: Path, agent: str | None, path: Path) -> bool:
+    """Whether a file belongs to the log of several files whose main one this is."""
+    parsers = (parser for parser in PARSERS if parser.agent == agent and parser.bundle is not None)
+    return any(os.path.normpath(part) == str(path) for parser in parsers for _, part in _part_paths(parser, main))
 
 
 def _part(path: Path) -> Iterator[bytes]:

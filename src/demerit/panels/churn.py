@@ -54,7 +54,7 @@ CHURN_PANEL = Panel(
                 Column("re_edits", "changes", "of these, those after the first of their session"),
             ),
             _by_file,
-            "files that some session changed more than once, most re-edits first. A row counts all sessions that changed it.",
+            "files that a session changed more than once, most re-edits first. A row has all sessions that changed it.",
         )
     },
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
-from sqlalchemy import BigInteger, ColumnElement, cast, distinct, func, select
+from sqlalchemy import BigInteger, ColumnClause, ColumnElement, Label, cast, distinct, func, select
 
 from demerit.panels.choosing import by_usage, narrowed, of_usage
 from demerit.panels.rates import share
@@ -28,20 +28,42 @@ _SUMS = (
 _NAMED = 5
 """Models without a price that the note names."""
 
-Keyed = tuple[tuple[Any, ...], tuple[Value, ...]]
-"""The keys of a group, and its figures."""
+
+class _Sums(NamedTuple):
+    """In the order of `_SUMS`."""
+
+    sessions: int
+    requests: int
+    input: int
+    cache_read: int
+    cache_write: int
+    output: int
+    reasoning: int
+    cost: float | None
+    unpriced_requests: int
+    unpriced_tokens: int
+
+
+class _Group(NamedTuple):
+    key: tuple[Any, ...]
+    sums: _Sums
 
 
 def _by(*keys: ColumnElement[Any], filter_of: Callable[..., dict[str, str]]) -> Callable[[Ask], Found]:
     def find(ask: Ask) -> Found:
         dated, undated = by_usage(ask.chosen), _undated(ask.chosen)
+        with_time = sorted(_grouped(ask, dated, True, *keys), key=_costliest)
         rows = []
-        for chosen, is_dated in ((dated, True), (undated, False)):
-            for key, figures in sorted(_grouped(ask, chosen, is_dated, *keys), key=_costliest):
-                row_filter = narrowed(chosen, **filter_of(*(value or "" for value in key)))
-                rows.append(Row((*(value or None for value in key), is_dated, *figures), row_filter))
+        for chosen, groups in (
+            (dated, with_time),
+            (undated, sorted(_grouped(ask, undated, False, *keys), key=_costliest)),
+        ):
+            for group in groups:
+                row_filter = narrowed(chosen, **filter_of(*(value or "" for value in group.key)))
+                key = (*(value or None for value in group.key), chosen is dated)
+                rows.append(Row((*key, *_figures(group.sums)), row_filter))
         shown, more = ranked(rows, ask.limit)
-        return _found(ask, shown, len(keys), more)
+        return _found(ask, shown, [group.sums for group in with_time], len(keys), more)
 
     return find
 
@@ -50,48 +72,56 @@ def _by_day(ask: Ask) -> Found:
     dated, undated = by_usage(ask.chosen), _undated(ask.chosen)
     first, last = _span(ask, dated)
     day = local_day(cast(_hours.hour, BigInteger) * HOUR_US, offsets(ask.zone, first * 3600, last * 3600))
+    groups = sorted(_grouped(ask, dated, True, day.label("local_day")), key=lambda group: group.key)
     rows = []
-    for (number,), figures in sorted(_grouped(ask, dated, True, day.label("local_day"))):
-        date = date_of(number)
+    for group in groups:
+        date = date_of(group.key[0])
         begin, end = begin_of(date, ask.zone), begin_of(date + timedelta(days=1), ask.zone)
-        rows.append(Row((date.isoformat(), True, *figures), narrowed(dated, used_since=begin, used_until=end)))
-    [(_, figures)] = _grouped(ask, undated, False)
-    if figures[0]:
-        rows.append(Row((None, False, *figures), undated))
-    return _found(ask, rows, 1)
+        row_filter = narrowed(dated, used_since=begin, used_until=end)
+        rows.append(Row((date.isoformat(), True, *_figures(group.sums)), row_filter))
+    [without_time] = _grouped(ask, undated, False)
+    if without_time.sums.sessions:
+        rows.append(Row((None, False, *_figures(without_time.sums)), undated))
+    return _found(ask, rows, [group.sums for group in groups], 1)
 
 
-def _found(ask: Ask, rows: Sequence[Row], keys: int, more: int = 0) -> Found:
+def _found(ask: Ask, rows: Sequence[Row], parts: Sequence[_Sums], keys: int, more: int = 0) -> Found:
+    """parts: the sums of all rows of dated usage."""
     dated = by_usage(ask.chosen)
-    [(_, figures)] = _grouped(ask, dated, True)
-    assert isinstance(figures[0], int)
     notes = []
-    priceless = [
-        f"{key[0] or 'an untold model'} ({values[-2]:,} requests, {values[-1]:,} tokens)"
-        for key, values in sorted(_grouped(ask, dated, True, _hours.model), key=_costliest)
-        if values[-2]
-    ]
-    if priceless:
-        more_of = f" and {len(priceless) - _NAMED} more models" if len(priceless) > _NAMED else ""
-        notes.append(f"Without a price, so in no cost: {', '.join(priceless[:_NAMED])}{more_of}.")
-    return Found(rows, figures[0], dated, Row((*(None,) * keys, True, *figures), dated), tuple(notes), more)
+    if any(part.unpriced_requests for part in parts):
+        unpriced = [group for group in _grouped(ask, dated, True, _hours.model, only=_hours.unpriced_requests > 0)]
+        unpriced.sort(key=lambda group: (-group.sums.unpriced_tokens, group.key))
+        names = [
+            f"{group.key[0] or 'a model that is not told'} "
+            f"({group.sums.unpriced_requests:,} requests, {group.sums.unpriced_tokens:,} tokens)"
+            for group in unpriced[:_NAMED]
+        ]
+        others = f" and {len(unpriced) - _NAMED} more models" if len(unpriced) > _NAMED else ""
+        notes.append(f"Without a price, so in no cost: {', '.join(names)}{others}.")
+    counted = ask.count(dated)
+    costs = [part.cost for part in parts if part.cost is not None]
+    sums = [sum(column) for column in zip(*(part._replace(cost=0) for part in parts), strict=True)] or [0] * len(
+        _Sums._fields
+    )
+    total = _Sums(*sums)._replace(sessions=counted, cost=sum(costs) if costs else None)
+    return Found(rows, counted, dated, Row((*(None,) * keys, True, *_figures(total)), dated), tuple(notes), more)
 
 
 def _undated(chosen: Filter) -> Filter:
     return replace(of_usage(chosen), undated_usage=True)
 
 
-def _grouped(ask: Ask, chosen: Filter, is_dated: bool, *keys: ColumnElement[Any]) -> list[Keyed]:
+def _grouped(
+    ask: Ask, chosen: Filter, is_dated: bool, *keys: ColumnElement[Any], only: ColumnElement[bool] | None = None
+) -> list[_Group]:
     """The sums of hours with requests, in groups of the same keys: of the chosen sessions, model and span alone."""
-    statement = (
-        select(*keys, *_SUMS)
-        .select_from(
-            with_signals.join(session_hours, _hours.session_id == sessions.c.id).outerjoin(
-                projects, projects.c.id == sessions.c.project_id
-            )
-        )
-        .where(_hours.requests > 0)
-    )
+    tables = with_signals.join(session_hours, _hours.session_id == sessions.c.id)
+    if any(key.table is projects for key in keys if isinstance(key, ColumnClause)):
+        tables = tables.outerjoin(projects, projects.c.id == sessions.c.project_id)
+    statement = select(*keys, *_SUMS).select_from(tables).where(_hours.requests > 0)
+    if only is not None:
+        statement = statement.where(only)
     if is_dated:
         statement = statement.where(*in_hours(_hours.hour, chosen.used_since, chosen.used_until))
         # The hours themselves say when they were: no need to look for such hours in each session as well.
@@ -102,21 +132,21 @@ def _grouped(ask: Ask, chosen: Filter, is_dated: bool, *keys: ColumnElement[Any]
         statement = statement.where(_hours.model == chosen.used_model)
     statement = statement.where(*conditions(chosen))
     for key in keys:
-        # By its name: what is computed with values would not be the same expression twice for PostgreSQL.
-        statement = statement.group_by(key.name if key.name == "local_day" else key)
-    return [(tuple(row[: len(keys)]), _figures(*row[len(keys) :])) for row in ask.fetch(statement)]
+        # By its name: what is computed with parameters would not be the same expression twice for PostgreSQL.
+        statement = statement.group_by(key.name if isinstance(key, Label) else key)
+    return [_Group(tuple(row[: len(keys)]), _Sums(*row[len(keys) :])) for row in ask.fetch(statement)]
 
 
-def _figures(count: int, requests: int, *rest: Any) -> tuple[Value, ...]:
-    read, cached, written, output, reasoning, cost, unpriced, unpriced_tokens = rest
-    hit_rate = share(cached, read + cached + written)
-    return (count, requests, read, cached, written, output, reasoning, hit_rate, cost, unpriced, unpriced_tokens)
+def _figures(sums: _Sums) -> tuple[Value, ...]:
+    read, cached, written = sums.input, sums.cache_read, sums.cache_write
+    tokens = (read, cached, written, sums.output, sums.reasoning, share(cached, read + cached + written))
+    return (sums.sessions, sums.requests, *tokens, sums.cost, sums.unpriced_requests, sums.unpriced_tokens)
 
 
-def _costliest(keyed: Keyed) -> tuple[Any, ...]:
-    key, figures = keyed
-    cost, tokens = figures[8], sum(int(figure or 0) for figure in figures[2:6])
-    return (-float(cost or 0), -tokens, [value or "" for value in key])
+def _costliest(group: _Group) -> tuple[Any, ...]:
+    sums = group.sums
+    tokens = sums.input + sums.cache_read + sums.cache_write + sums.output
+    return (-(sums.cost or 0.0), -tokens, [value or "" for value in group.key])
 
 
 def _span(ask: Ask, dated: Filter) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, distinct, func, select
 
 from demerit.panels.choosing import narrowed
 from demerit.panels.rates import wilson
-from demerit.panels.scores import whole
+from demerit.panels.scores import told, whole
 from demerit.panels.tables import MODEL, SESSIONS, Ask, Column, Found, Panel, Row, Value, View, ranked, rate_columns
 from demerit.store.filters import conditions, with_signals
 from demerit.store.schema import session_defects, sessions
@@ -86,7 +86,7 @@ DEFECTS_PANEL = Panel(
             _by(
                 _defects.model,
                 sessions.c.agent,
-                func.nullif(sessions.c.agent_version, ""),
+                told(sessions.c.agent_version),
                 filter_of=lambda model, agent, version: {"model": model, "agent": agent, "agent_version": version},
             ),
             _HOW,

@@ -87,9 +87,9 @@ _COLUMNS = (
     ),
 )
 _TIME = (
-    "when a message was written, to the hour, by the reader's clocks as they stood then. In a zone that is half an hour "
-    "off, an hour counts where it begins. The list is by activity too: sessions in which something happened in the range, "
-    "whenever they started."
+    "when a message was written, to the hour, by the reader's clocks as they stood then. In a zone that is half an "
+    "hour off, an hour counts where it begins. The list is by activity too: sessions in which something happened in "
+    "the range, whenever they started."
 )
 
 RHYTHM_PANEL = Panel(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, case, cast, func
+from sqlalchemy import BigInteger, ColumnElement, case, cast, func, literal_column
 
 from demerit.panels.rates import share
 from demerit.panels.tables import Column, Value
@@ -18,6 +18,12 @@ GRADES = tuple(grade for grade in GRADE_ORDER if grade is not None)
 def whole(column: ColumnElement[Any]) -> ColumnElement[int]:
     """The sum of whole numbers; 0 of none. PostgreSQL would make large sums decimal fractions."""
     return cast(func.coalesce(func.sum(column), 0), BigInteger)
+
+
+def told(column: ColumnElement[Any]) -> ColumnElement[str]:
+    """A name, empty where there is none: one group for both ways to say so."""
+    # Not a parameter: PostgreSQL would not see that two of them are the same expression.
+    return func.coalesce(column, literal_column("''"))
 
 
 def count_if(condition: ColumnElement[bool]) -> ColumnElement[int]:

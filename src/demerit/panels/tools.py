@@ -101,7 +101,7 @@ _HOW = "most calls first. A session is in the row of each {} that it called, so 
 TOOLS_PANEL = Panel(
     "tools",
     "Which tools fail, and for which model?",
-    "Many `invalid` calls are for the tool's description, `failed` ones for its environment, `declined` for permissions.",
+    "Many `invalid` calls: describe the tool better. `failed`: look at its environment. `declined`: at permissions.",
     "when a session started. With a filter for a model, only that model's calls count.",
     {
         "tool": View(

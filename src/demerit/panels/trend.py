@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, select
 
 from demerit.panels.choosing import narrowed
-from demerit.panels.scores import NO_SCORES, SCORE_COLUMNS, SCORE_SUMS, Scores, scores_of, together
+from demerit.panels.scores import NO_SCORES, SCORE_COLUMNS, SCORE_SUMS, Scores, scores_of, together, told
 from demerit.panels.tables import PROJECT, Ask, Column, Found, Panel, Row, View, ranked
 from demerit.panels.zones import Offset, begin_of, date_of, local_day, offsets
 from demerit.store.filters import chosen_sessions, conditions, microseconds, started_us, with_signals
@@ -72,7 +72,10 @@ def _by(*keys: ColumnElement[Any], filter_of: Callable[..., dict[str, str]]) -> 
         listed = [(tuple(row[: len(keys)]), scores_of(row[len(keys) :])) for row in found]
         listed.sort(key=lambda item: (-item[1].sessions, [value or "" for value in item[0]]))
         rows = [
-            Row((*key, *scores.values), narrowed(ask.chosen, **filter_of(*(value or "" for value in key))))
+            Row(
+                (*(value or None for value in key), *scores.values),
+                narrowed(ask.chosen, **filter_of(*(value or "" for value in key))),
+            )
             for key, scores in listed
         ]
         total = together(scores for _, scores in listed)
@@ -85,8 +88,6 @@ def _by(*keys: ColumnElement[Any], filter_of: Callable[..., dict[str, str]]) -> 
 
 
 _PROJECT_OF = projects.c.id == sessions.c.project_id
-_MAIN_MODEL = func.nullif(sessions.c.model, "")
-_VERSION = func.nullif(sessions.c.agent_version, "")
 
 
 def _day(name: str, meaning: str) -> tuple[Column, ...]:
@@ -112,7 +113,7 @@ SCORE_TREND_PANEL = Panel(
         ),
         "model": View(
             (Column("model", "", "the model with most of a session's answers; null: not told"), *SCORE_COLUMNS),
-            _by(_MAIN_MODEL, filter_of=lambda model: {"main_model": model}),
+            _by(told(sessions.c.model), filter_of=lambda model: {"main_model": model}),
             "every chosen session is in exactly one row; most sessions first.",
         ),
         "project": View(
@@ -133,7 +134,7 @@ SCORE_TREND_PANEL = Panel(
             ),
             _by(
                 sessions.c.agent,
-                _VERSION,
+                told(sessions.c.agent_version),
                 filter_of=lambda agent, version: {"agent": agent, "agent_version": version},
             ),
             "every chosen session is in exactly one row; most sessions first.",

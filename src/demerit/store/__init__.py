@@ -77,6 +77,14 @@ class Store:
             with connection.begin():
                 yield connection
 
+    @contextmanager
+    def archiving(self) -> Iterator[Connection]:
+        """As `writing`, for the archive."""
+        with self.explaining(), self.archive_engine.connect() as connection:
+            connection = connection.execution_options(writes=True)
+            with connection.begin():
+                yield connection
+
     def close(self) -> None:
         self.engine.dispose()
         if self.archive_engine is not self.engine:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import zstandard
-from sqlalchemy import Connection, and_, delete, func, insert, select, update
+from sqlalchemy import Connection, and_, delete, func, select, update
 
 from demerit.store.engines import StoreError, insert_rows
 from demerit.store.schema import archived_frames, archived_logs
@@ -18,6 +18,7 @@ from demerit.store.schema import archived_frames, archived_logs
 FRAME_BYTES = 1 << 20
 _SMALL_FRAME = 1 << 18
 _LEVEL = 3
+_AT_A_TIME = 500
 
 
 class Archived(NamedTuple):
@@ -36,10 +37,13 @@ class Archived(NamedTuple):
     modified_us: int | None
 
 
-def archived(connection: Connection, key: str) -> Archived | None:
-    """What is kept of a log; None when nothing is."""
-    row = connection.execute(select(archived_logs).where(archived_logs.c.key == key)).first()
-    return None if row is None else Archived(*row)
+def archived(connection: Connection, keys: Sequence[str]) -> dict[str, Archived]:
+    """What is kept of these logs, by their keys."""
+    found: dict[str, Archived] = {}
+    for at in range(0, len(keys), _AT_A_TIME):
+        rows = connection.execute(select(archived_logs).where(archived_logs.c.key.in_(keys[at : at + _AT_A_TIME])))
+        found.update((row.key, Archived(*row)) for row in rows)
+    return found
 
 
 def all_archived(connection: Connection) -> list[Archived]:
@@ -63,6 +67,38 @@ def pieces(connection: Connection, key: str, generation: int, start: int = 0) ->
     for at, data in rows:
         piece = _unpacked(data)
         yield piece[start - at :] if at < start else piece
+
+
+class ArchivedBytes:
+    """Reads pieces of an archived log wherever they are, with the last frame at hand."""
+
+    def __init__(self, connection: Connection, key: str, generation: int) -> None:
+        self._connection = connection
+        self._of_it = and_(archived_frames.c.key == key, archived_frames.c.generation == generation)
+        self._start = 0
+        self._frame = b""
+
+    def piece(self, at: int, size: int) -> bytes:
+        """`size` bytes from `at` on, fewer where there are no more."""
+        found = b""
+        while len(found) < size:
+            place = at + len(found)
+            if not self._start <= place < self._start + len(self._frame):
+                frame = archived_frames.c
+                row = self._connection.execute(
+                    select(frame.start, frame.data)
+                    .where(self._of_it, frame.start <= place)
+                    .order_by(frame.start.desc())
+                    .limit(1)
+                ).first()
+                if row is None:
+                    break
+                self._start, self._frame = row.start, _unpacked(row.data)
+            more = self._frame[place - self._start : at + size - self._start]
+            if not more:
+                break
+            found += more
+        return found
 
 
 def generations(connection: Connection, key: str) -> list[int]:
@@ -101,36 +137,61 @@ def frames(raw: Iterable[bytes], start: int) -> list[Frame]:
     return made
 
 
-def add(connection: Connection, log: Archived, made: Sequence[Frame], drops: bool) -> None:
-    """Keep frames of a log, after those that are there. `log` is as it is with them.
+class Addition(NamedTuple):
+    """What is to be kept of one log."""
 
-    drops: earlier generations need not stay.
+    log: Archived
+    """As it is with the frames."""
+    known: Archived | None
+    """As it was when they were made."""
+    frames: list[Frame]
+    drops: bool
+    """Its earlier generations need not stay."""
+
+
+def add(connection: Connection, additions: Sequence[Addition]) -> None:
+    """Keep the frames of some logs, after those that are there.
+
+    Where somebody else added to a log meanwhile, theirs stay: the next pass finds what is missing.
     """
-    known = archived(connection, log.key)
-    if known is None:
-        connection.execute(insert(archived_logs).values(**log._asdict()))
-    else:
-        connection.execute(update(archived_logs).where(archived_logs.c.key == log.key).values(**log._asdict()))
-    if drops:
-        old = and_(archived_frames.c.key == log.key, archived_frames.c.generation != log.generation)
-        connection.execute(delete(archived_frames).where(old))
-    rows = list(made)
-    of_it = and_(archived_frames.c.key == log.key, archived_frames.c.generation == log.generation)
-    if rows:
-        # What a killed run left behind, and nobody counted.
-        connection.execute(delete(archived_frames).where(of_it, archived_frames.c.start >= rows[0].start))
-        last = connection.execute(
-            select(archived_frames.c.start, archived_frames.c.bytes, archived_frames.c.data)
-            .where(of_it, archived_frames.c.start < rows[0].start)
-            .order_by(archived_frames.c.start.desc())
-            .limit(1)
-        ).first()
-        if last is not None and last.bytes + rows[0].bytes <= _SMALL_FRAME:
-            # A log that grows line by line would come to as many frames, each hardly compressed.
-            whole = [_unpacked(last.data), _unpacked(rows[0].data)]
-            connection.execute(delete(archived_frames).where(of_it, archived_frames.c.start == last.start))
-            rows[:1] = frames(whole, last.start)
-    insert_rows(connection, archived_frames, [(log.key, log.generation, *row) for row in rows])
+    now = archived(connection, [one.log.key for one in additions])
+    rows: list[tuple[object, ...]] = []
+    new: list[tuple[object, ...]] = []
+    for log, known, made, drops in additions:
+        if now.get(log.key) != known:
+            continue
+        if known is None:
+            new.append(tuple(log))
+        else:
+            connection.execute(update(archived_logs).where(archived_logs.c.key == log.key).values(**log._asdict()))
+            made = _joined(connection, log, made)
+        if drops:
+            old = and_(archived_frames.c.key == log.key, archived_frames.c.generation != log.generation)
+            connection.execute(delete(archived_frames).where(old))
+        rows += [(log.key, log.generation, *frame) for frame in made]
+    insert_rows(connection, archived_logs, new)
+    insert_rows(connection, archived_frames, rows)
+
+
+def _joined(connection: Connection, log: Archived, made: list[Frame]) -> list[Frame]:
+    """The frames to add, the first of them joined with a small one before it, which is deleted.
+
+    A log that grows line by line would come to as many frames, each hardly compressed.
+    """
+    if not made:
+        return made
+    frame = archived_frames.c
+    last = connection.execute(
+        select(frame.start, frame.bytes, frame.data)
+        .where(frame.key == log.key, frame.generation == log.generation)
+        .order_by(frame.start.desc())
+        .limit(1)
+    ).first()
+    if last is None or last.bytes + made[0].bytes > _SMALL_FRAME:
+        return made
+    of_it = and_(frame.key == log.key, frame.generation == log.generation, frame.start == last.start)
+    connection.execute(delete(archived_frames).where(of_it))
+    return frames([_unpacked(last.data), _unpacked(made[0].data)], last.start) + made[1:]
 
 
 def forget(connection: Connection, key: str) -> None:

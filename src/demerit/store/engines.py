@@ -56,6 +56,7 @@ def _set_up_sqlite(connection: DBAPIConnection, record: ConnectionPoolEntry) -> 
         "secure_delete = on",  # what is pruned is gone
         "temp_store = memory",
         "cache_size = -65536",
+        "wal_autocheckpoint = 8192",
         "mmap_size = 268435456",
     ):
         cursor.execute(f"pragma {pragma}")
@@ -71,6 +72,8 @@ def _begin_sqlite(connection: Connection) -> None:
 def _begin_postgresql(connection: Connection) -> None:
     if connection.get_execution_options().get("writes"):
         connection.exec_driver_sql(f"set local lock_timeout = '{LOCK_WAIT_S}s'")
+        # One writer at a time: what one adds decides what another one's rows count.
+        connection.exec_driver_sql("select pg_advisory_xact_lock(2082844801)")
 
 
 def archive_url(url: URL) -> URL:

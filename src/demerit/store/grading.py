@@ -6,18 +6,19 @@ out (distinct files and prompts, the hardest turns) is asked of the database. No
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, Select, and_, delete, desc, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, and_, delete, desc, func, select, update
 
 from demerit.model import CallStatus, Event, Message, ParseLoss, Session, ToolCall
 from demerit.quality import PROMPT_FACTS_VERSION, SIGNALS_VERSION, ContextHealth, ContextHealthFolder
 from demerit.quality.assess import IDLE_AFTER, Findings, SessionFold, churned, report_from
 from demerit.quality.report import EVIDENCE_LIMIT, Evidence, Hygiene, Report, ToolTally, UsageTotals
 from demerit.quality.thinking import Thinking, thinking_from
+from demerit.store.engines import insert_rows
 from demerit.store.filters import microseconds, moment
 from demerit.store.projection import Advices
 from demerit.store.schema import (
@@ -359,42 +360,49 @@ def _tallies(connection: Connection, session_id: int, name: Any) -> dict[str, To
 
 
 def _keep(connection: Connection, session_id: int, report: Report) -> None:
-    signals, hygiene, context, thinking = report.signals, report.hygiene, report.context, report.thinking
     connection.execute(delete(session_signals).where(session_signals.c.session_id == session_id))
     connection.execute(delete(session_advice).where(session_advice.c.session_id == session_id))
-    connection.execute(
-        insert(session_signals),
-        {
-            "session_id": session_id,
-            "version": SIGNALS_VERSION,
-            "outcome": report.outcome.value,
-            "confidence": report.confidence.value,
-            "ending": report.ending,
-            "score": report.score,
-            "grade": report.grade,
-            "tool_calls": signals.tool_calls,
-            "tool_failures": signals.tool_failures,
-            "tool_retries": signals.tool_retries,
-            "edit_churn": signals.edit_churn,
-            "longest_failure_streak": signals.longest_failure_streak,
-            "prompts": hygiene.prompts,
-            "short_prompts": hygiene.short,
-            "duplicate_prompts": hygiene.duplicate,
-            "no_code_prompts": hygiene.no_code_context,
-            "unstructured_start": hygiene.unstructured_start,
-            "peak_context_tokens": context.peak_tokens if context else None,
-            "context_resets": context.resets if context else None,
-            "assistant_turns": thinking.assistant_turns if thinking else None,
-            "thinking_turns": thinking.thinking_turns if thinking else None,
-            "thinking_tail_tokens": thinking.tail_tokens if thinking else None,
-            "thinking_peak_tokens": thinking.peak_tokens if thinking else None,
-            "report": packed_bytes(msgspec.json.encode(report)),
-        },
+    keep_reports(connection, [(session_id, report)])
+
+
+def keep_reports(connection: Connection, reports: Sequence[tuple[int, Report]]) -> None:
+    """Keep the cards of sessions that have none, and the signals in them."""
+    insert_rows(connection, session_signals, [_signals_row(number, report) for number, report in reports])
+    advice = [(number, one.rule) for number, report in reports for one in report.advice]
+    insert_rows(connection, session_advice, advice)
+    for at in range(0, len(reports), _AT_A_TIME):
+        of_these = sessions.c.id.in_([number for number, _ in reports[at : at + _AT_A_TIME]])
+        connection.execute(update(sessions).where(of_these).values(is_stale=False))
+
+
+def _signals_row(session_id: int, report: Report) -> tuple[Any, ...]:
+    signals, hygiene, context, thinking = report.signals, report.hygiene, report.context, report.thinking
+    return (
+        session_id,
+        SIGNALS_VERSION,
+        report.outcome.value,
+        report.confidence.value,
+        report.ending,
+        report.score,
+        report.grade,
+        signals.tool_calls,
+        signals.tool_failures,
+        signals.tool_retries,
+        signals.edit_churn,
+        signals.longest_failure_streak,
+        hygiene.prompts,
+        hygiene.short,
+        hygiene.duplicate,
+        hygiene.no_code_context,
+        hygiene.unstructured_start,
+        *((context.peak_tokens, context.resets) if context else (None, None)),
+        *(
+            (thinking.assistant_turns, thinking.thinking_turns, thinking.tail_tokens, thinking.peak_tokens)
+            if thinking
+            else (None, None, None, None)
+        ),
+        packed_bytes(msgspec.json.encode(report)),
     )
-    if report.advice:
-        rules = [{"session_id": session_id, "rule": advice.rule} for advice in report.advice]
-        connection.execute(insert(session_advice), rules)
-    connection.execute(update(sessions).where(sessions.c.id == session_id).values(is_stale=False))
 
 
 def unpacked_report(data: bytes) -> Report:

@@ -14,7 +14,16 @@ from demerit.model import Body, CallStatus, Message, Session, ToolCall, Usage
 from demerit.pricing import cost_usd
 from demerit.quality import PROMPT_FACTS_VERSION, PromptFacts, classify_prompt, prompt_hygiene
 from demerit.quality.advice import AdviceFolder
-from demerit.quality.assess import CallFolder, Replays, changed_files, is_turn, thinking_tokens, title_from
+from demerit.quality.assess import (
+    CallFolder,
+    Replays,
+    assess,
+    changed_files,
+    is_idle,
+    is_turn,
+    thinking_tokens,
+    title_from,
+)
 from demerit.quality.context import ContextHealthFolder
 from demerit.quality.report import Advice, Hygiene
 from demerit.store.texts import TEXT_CHARS, packed
@@ -157,8 +166,11 @@ class Projection:
         whole: Callable[[Body, int], str | None],
         known_texts: dict[str, int],
         project: Project | None,
+        now: datetime,
+        path: str,
     ) -> None:
-        """whole: the first characters of a body that was left in its log, None where it has no place there.
+        """now: the session is graded at once if it has settled by this time. path: where its log is.
+        whole: the first characters of a body that was left in its log, None where it has no place there.
         known_texts: ids of the texts that are kept of this session already, by digest; they keep them.
         """
         self.session_id = session_id
@@ -172,6 +184,12 @@ class Projection:
         self.texts = _Texts(session_id, whole, known_texts)
         self.digest = self._look_through()
         self.sums = add_up(session, session_id, session.messages, self.prompts, self.usage, self.repeated_calls)
+        self.report = None
+        """Its card, where it has settled. It holds if nothing of the session stands in another one."""
+        if is_idle(session, now):
+            card = assess(session, now, path)
+            usage = card.usage and msgspec.structs.replace(card.usage, cost_usd=self.sums.columns["cost_usd"])
+            self.report = msgspec.structs.replace(card, usage=usage)
         self._ready: list[Part] | None = None
 
     def _look_through(self) -> str:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, select, tuple_
 
-from demerit.quality.context import is_context_reset
+from demerit.quality.context import context_health, is_context_reset
 from demerit.quality.report import Report
 from demerit.store.engines import StoreError
 from demerit.store.filters import (
@@ -442,7 +442,7 @@ def read_session(connection: Connection, session_id: int) -> SessionView:
         epoch=about.epoch,
         untold=_NAMES.decode(about.untold),
         verdict=None if said is None else VerdictView(said.verdict, said.note, _known(said.at_us)),
-        events=_events(connection, session_id),
+        events=_events(connection, session_id, events.c.place),
         losses=_COUNTS.decode(about.losses),
     )
 
@@ -477,10 +477,11 @@ def _children(connection: Connection, session_id: int) -> tuple[SessionRow, ...]
 _EVENT = select(events.c.kind, events.c.message_ordinal, events.c.at_us, events.c.detail)
 
 
-def _events(connection: Connection, session_id: int, *conditions: ColumnElement[bool]) -> tuple[EventView, ...]:
-    found = connection.execute(
-        _EVENT.where(events.c.session_id == session_id, *conditions).order_by(events.c.place).limit(_MOST_EVENTS)
-    )
+def _events(
+    connection: Connection, session_id: int, *order: ColumnElement[Any], where: ColumnElement[bool] | None = None
+) -> tuple[EventView, ...]:
+    query = _EVENT.where(events.c.session_id == session_id, *([] if where is None else [where]))
+    found = connection.execute(query.order_by(*order).limit(_MOST_EVENTS))
     return tuple(EventView(row.kind, row.message_ordinal, moment(row.at_us), row.detail) for row in found)
 
 
@@ -598,7 +599,8 @@ def read_text(connection: Connection, text_id: int) -> str | None:
 
 
 _EARLIER = messages.alias("earlier")
-# One look-up in an index for each prompt of the window; the earlier ones are not read.
+# One look-up in ix_messages_prompts for each prompt of the window. SQLite uses that index only because it holds all
+# columns that are asked for here; else it would run through all messages before.
 _repeats = (
     select(_EARLIER.c.ordinal)
     .where(
@@ -642,9 +644,11 @@ def read_transcript(connection: Connection, session_id: int, start: int = 0, lim
     marks = _marks(read_report(connection, session_id))
     usage, dividers = _usage(connection, session_id, first, last)
     happened = defaultdict(list)
-    for event in _events(connection, session_id, events.c.message_ordinal.between(first, last)):
+    order = (events.c.message_ordinal, events.c.place)
+    for event in _events(connection, session_id, *order, where=events.c.message_ordinal.between(first, last)):
         happened[event.message].append(event)
-    before = _events(connection, session_id, events.c.message_ordinal.is_(None)) if first == 0 else ()
+    # Events are numbered as they happened: what came before the first message is among the first.
+    begun = _events(connection, session_id, events.c.place) if first == 0 else ()
     after = _dividers_at_end(connection, session_id) if _is_last(connection, session_id, last) else 0
     return [
         TurnView(
@@ -669,7 +673,7 @@ def read_transcript(connection: Connection, session_id: int, start: int = 0, lim
             usage=usage.get(row.ordinal),
             context_shed=dividers[row.ordinal],
             context_shed_after=after if row.ordinal == last else 0,
-            events_before=before if row.ordinal == first else (),
+            events_before=tuple(event for event in begun if event.message is None) if row.ordinal == first else (),
             events=tuple(happened[row.ordinal]),
             prompt=None
             if row.prompt_version is None or row.is_replayed
@@ -774,7 +778,7 @@ def _usage(
     for row in connection.execute(
         select(usage_events, _size_before.label("size_before"))
         .where(usage_events.c.session_id == session_id, usage_events.c.message_ordinal.between(first, last))
-        .order_by(usage_events.c.place)
+        .order_by(usage_events.c.message_ordinal, usage_events.c.place)
     ):
         dividers[row.message_ordinal] += (
             row.is_counted
@@ -804,13 +808,16 @@ def _is_last(connection: Connection, session_id: int, ordinal: int) -> bool:
 
 
 def _dividers_at_end(connection: Connection, session_id: int) -> int:
-    """Dividers of requests that no message stands for."""
+    """Dividers of requests that no message stands for: these have a size only where no message has a request."""
+    mine = usage_events.c.session_id == session_id
+    first = connection.execute(
+        select(usage_events.c.message_ordinal).where(mine).order_by(usage_events.c.place).limit(1)
+    ).first()
+    if first is None or first[0] is not None:
+        return 0
     sizes = connection.execute(
-        select(usage_events.c.context_tokens, _size_before.label("before")).where(
-            usage_events.c.session_id == session_id,
-            usage_events.c.message_ordinal.is_(None),
-            usage_events.c.is_counted,
-            usage_events.c.context_tokens.is_not(None),
-        )
-    )
-    return sum(row.before is not None and is_context_reset(row.before, row.context_tokens) for row in sizes)
+        select(usage_events.c.context_tokens)
+        .where(mine, usage_events.c.is_counted, usage_events.c.context_tokens.is_not(None))
+        .order_by(usage_events.c.place)
+    ).scalars()
+    return context_health(size for size in sizes if size is not None).resets

@@ -443,6 +443,14 @@ verdicts = Table(
     CheckConstraint(_one_of("verdict", ("good", "bad")), "verdict"),
 )
 
+pruned = Table(
+    "pruned",  # sessions that were thrown away: they come back only when they go on
+    metadata,
+    Column("agent", Text, primary_key=True),
+    Column("source_id", Text, primary_key=True),
+    Column("last_us", BigInteger),
+)
+
 # --- the raw bytes, in a database of their own where the engine is SQLite -----------------------------------------
 
 archive_metadata = MetaData(naming_convention=metadata.naming_convention)

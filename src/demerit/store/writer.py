@@ -15,7 +15,7 @@ from demerit.quality import PromptFacts
 from demerit.quality.assess import IDLE_AFTER, Replays, changed_files
 from demerit.store.engines import insert_rows
 from demerit.store.filters import microseconds
-from demerit.store.grading import grade_session, repeated_calls, stored_messages, stored_session
+from demerit.store.grading import grade_session, keep_reports, repeated_calls, stored_messages, stored_session
 from demerit.store.projection import (
     INDEXED,
     Project,
@@ -33,6 +33,7 @@ from demerit.store.schema import (
     logs,
     messages,
     projects,
+    pruned,
     session_defects,
     session_files,
     session_heads,
@@ -133,19 +134,37 @@ def write_logs(connection: Connection, writes: Sequence[Write], now: datetime, g
     now: sessions that have settled by this time are graded at once, unless `grades` is false.
     Raises Conflict when one of the logs was written by somebody else since it was looked at.
     """
-    one_at_a_time(connection)
     changed = _Changes(connection)
     for write in writes:
         log_id = _write_log(connection, write)
+        if write.seen is not None:
+            changed.look_at(log_id)
+        thrown_away = _thrown_away(connection, write.sessions)
         for found in write.sessions:
-            changed.take(log_id, write.log, found)
+            if found.session_id not in thrown_away:
+                changed.take(log_id, write.log, found)
     changed.insert()
-    touched = dict.fromkeys(changed.ids)
-    _link(connection, changed.ids)
-    touched.update(dict.fromkeys(count_once(connection, changed.ids)))
+    _link(connection, list(changed.new))
+    shared = count_once(connection, list(changed.new))
     if grades:
-        grade_settled(connection, list(touched), now)
-    return list(touched)
+        ready = [(n, one.report) for n, one in changed.new.items() if one.report is not None and n not in shared]
+        keep_reports(connection, ready)
+        grade_settled(connection, shared, now)
+    return list(dict.fromkeys([*changed.new, *shared]))
+
+
+def _thrown_away(connection: Connection, found: Sequence[Projection]) -> set[int]:
+    """Those of the sessions that were pruned, and have not gone on since."""
+    away: set[int] = set()
+    for at in range(0, len(found), _AT_A_TIME):
+        some = {plain(one.session.source_id): one for one in found[at : at + _AT_A_TIME]}
+        query = select(pruned.c.agent, pruned.c.source_id, pruned.c.last_us).where(pruned.c.source_id.in_(list(some)))
+        for agent, source_id, last_us in connection.execute(query):
+            session = some[source_id].session
+            ended = None if session.ended is None else microseconds(session.ended)
+            if session.agent == agent and (ended is None or (last_us is not None and ended <= last_us)):
+                away.add(some[source_id].session_id)
+    return away
 
 
 def grade_settled(connection: Connection, ids: Sequence[int], now: datetime) -> int:
@@ -184,7 +203,10 @@ class _Changes:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.ids: list[int] = []
+        self.new: dict[int, Projection] = {}
+        """Of the sessions that are new, or not as they are kept."""
+        self.kept: dict[int, tuple[str, int]] = {}
+        self.places: dict[tuple[int, str], int] = {}
         self.rows: defaultdict[Table, list[Any]] = defaultdict(list)
         self.index: list[tuple[int, str]] = []
         self.projects: dict[str, int] = {}
@@ -192,8 +214,8 @@ class _Changes:
     def take(self, log_id: int, log: LogRow, found: Projection) -> None:
         connection, number = self.connection, found.session_id
         values = {**_columns(found, log), "log_id": log_id, "project_id": self.project(found.project)}
-        known = connection.execute(select(sessions.c.digest, sessions.c.epoch).where(sessions.c.id == number)).first()
-        if known is not None and known.digest == found.digest and known.epoch == PARSE_EPOCH:
+        known = self.kept.get(number)
+        if known == (found.digest, PARSE_EPOCH):
             same = {"generation": log.generation, "log_id": log_id}
             connection.execute(update(sessions).where(sessions.c.id == number).values(**same))
             return
@@ -201,10 +223,10 @@ class _Changes:
             _forget_rows(connection, number)
             connection.execute(update(sessions).where(sessions.c.id == number).values(**values))
         else:
-            named = and_(sessions.c.log_id == log_id, sessions.c.source_id == values["source_id"])
-            last = connection.execute(select(func.max(sessions.c.place)).where(named)).scalar()
-            connection.execute(insert(sessions).values(id=number, place=0 if last is None else last + 1, **values))
-        self.ids.append(number)
+            name = (log_id, values["source_id"])
+            self.places[name] = place = self.places.get(name, -1) + 1
+            self.rows[sessions].append(tuple({"id": number, "place": place, **values}[c.name] for c in sessions.c))
+        self.new[number] = found
         self.rows[session_heads] += [(key, number) for key in found.heads]
         self.rows[usage_events] += [(number, *msgspec.structs.astuple(row)) for row in found.usage]
         self.rows[events] += found.event_rows()
@@ -220,6 +242,14 @@ class _Changes:
         if known is not None:
             kept = connection.execute(select(texts.c.id).where(texts.c.session_id == number)).scalars()
             _forget_texts(connection, [one for one in kept if one not in found.texts.used])
+
+    def look_at(self, log_id: int) -> None:
+        """Note which sessions are kept of a log."""
+        row = sessions.c
+        query = select(row.id, row.digest, row.epoch, row.source_id, row.place).where(row.log_id == log_id)
+        for number, digest, epoch, source_id, place in self.connection.execute(query):
+            self.kept[number] = (digest, epoch)
+            self.places[log_id, source_id] = max(place, self.places.get((log_id, source_id), -1))
 
     def texts(self, number: int, found: Iterable[Text]) -> None:
         for one in found:
@@ -238,10 +268,9 @@ class _Changes:
         return known
 
     def insert(self) -> None:
-        for table, rows in self.rows.items():
-            insert_rows(self.connection, table, rows)
+        for table in dict.fromkeys((sessions, *self.rows)):  # first what the others refer to
+            insert_rows(self.connection, table, self.rows.pop(table, []))
         index_texts(self.connection, self.index)
-        self.rows.clear()
         self.index.clear()
 
 
@@ -273,12 +302,6 @@ def _columns(found: Projection, log: LogRow) -> dict[str, Any]:
         "is_stale": True,
         **found.sums.columns,
     }
-
-
-def one_at_a_time(connection: Connection) -> None:
-    """Wait until no other writer is at work: what one adds decides what another one's rows count."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("select pg_advisory_xact_lock(2082844801)"))
 
 
 def _forget_rows(connection: Connection, number: int) -> None:

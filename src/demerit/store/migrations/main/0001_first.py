@@ -49,6 +49,13 @@ def upgrade() -> None:
         sa.UniqueConstraint("key", name=op.f("uq_projects_key")),
     )
     op.create_table(
+        "pruned",
+        sa.Column("agent", sa.Text(), nullable=False),
+        sa.Column("source_id", sa.Text(), nullable=False),
+        sa.Column("last_us", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("agent", "source_id", name=op.f("pk_pruned")),
+    )
+    op.create_table(
         "verdicts",
         sa.Column("agent", sa.Text(), nullable=False),
         sa.Column("source_id", sa.Text(), nullable=False),
@@ -116,6 +123,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_sessions")),
         sa.UniqueConstraint("log_id", "source_id", "place", name=op.f("uq_sessions_log_id_source_id_place")),
     )
+    op.create_index(op.f("ix_sessions_agent_parent_source_id"), "sessions", ["agent", "parent_source_id"], unique=False)
     op.create_index(op.f("ix_sessions_agent_source_id"), "sessions", ["agent", "source_id"], unique=False)
     op.create_index(op.f("ix_sessions_copy_of"), "sessions", ["copy_of"], unique=False)
     op.create_index(
