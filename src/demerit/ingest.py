@@ -169,6 +169,18 @@ def sync(
     return result
 
 
+def mark_gone(store: Store, settings: Settings) -> int:
+    """Note which of this machine's logs are there no more; how many that is. Their sessions stay."""
+    with store.reading() as connection:
+        here = select(logs.c.id, logs.c.path).where(logs.c.machine == settings.machine, ~logs.c.is_gone)
+        known = connection.execute(here).all()
+    gone = [number for number, path in known if not os.path.lexists(path)]
+    for at in range(0, len(gone), 500):
+        with store.writing() as connection:
+            connection.execute(update(logs).where(logs.c.id.in_(gone[at : at + 500])).values(is_gone=True))
+    return len(gone)
+
+
 def _go_through(
     store: Store,
     settings: Settings,
@@ -397,7 +409,7 @@ class _Reader:
             epoch=PARSE_EPOCH,
             reason=None,
             known_agent=agent is not None,
-            read_us=microseconds(self.now),
+            read_us=microseconds(datetime.now(UTC)),
         )
 
     def archive(self, task: Task, log: Log, batch: _Batch) -> int:
@@ -590,6 +602,7 @@ def begin_rebuild(store: Store) -> None:
     """Make every log due for reading again."""
     with store.writing() as connection:
         connection.execute(update(logs).values(epoch=0))
+        connection.execute(update(sessions).values(digest=""))
 
 
 def rebuild(
