@@ -1,12 +1,14 @@
 """Logs to measure on: real ones from a folder beside the repository where there are any, else the bundled samples.
 
-Copies get ids of their own, so that no reader can take them for replays.
+Copies get ids and days of their own, so that no reader can take them for replays.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import date, timedelta
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -18,6 +20,17 @@ _IDS = re.compile(
     rb'("(?:uuid|parentUuid|sessionId|requestId|leafUuid|messageId|tool_use_id|toolUseID|parentToolUseID|id|call_id)"'
     rb'\s*:\s*")(?=[^"])'
 )
+
+
+_DAY = re.compile(rb"20\d\d-\d\d-\d\d(?=T\d\d:)")
+
+
+@cache
+def _later(day: bytes, days: int) -> bytes:
+    try:
+        return (date.fromisoformat(day.decode()) + timedelta(days)).isoformat().encode()
+    except (ValueError, OverflowError):
+        return day
 
 
 def originals(agent: str) -> list[Path]:
@@ -34,6 +47,7 @@ def copies(agent: str, total_bytes: int) -> Iterator[tuple[str, bytes]]:
     while made < total_bytes:
         for stem, content in sources:
             copy = _IDS.sub(rb"\g<1>%x." % number, content)
+            copy = _DAY.sub(lambda day: _later(day[0], -number), copy)  # noqa: B023 - used at once
             yield f"{number}-{stem}", copy if copy.endswith(b"\n") else copy + b"\n"
             made += len(copy)
             if made >= total_bytes:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from fnmatch import fnmatch
 from functools import partial
 from hashlib import blake2b
@@ -174,7 +174,8 @@ def mark_gone(store: Store, settings: Settings) -> int:
     with store.reading() as connection:
         here = select(logs.c.id, logs.c.path).where(logs.c.machine == settings.machine, ~logs.c.is_gone)
         known = connection.execute(here).all()
-    gone = [number for number, path in known if not os.path.lexists(path)]
+    # A name that is not text was kept as near to it as text can be: nobody can look for it.
+    gone = [number for number, path in known if "\ufffd" not in path and not os.path.lexists(path)]
     for at in range(0, len(gone), 500):
         with store.writing() as connection:
             connection.execute(update(logs).where(logs.c.id.in_(gone[at : at + 500])).values(is_gone=True))

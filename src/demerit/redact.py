@@ -109,7 +109,7 @@ _MARKER = re.compile(rb"\[REDACTED:[a-z0-9-]{1,40}:[0-9a-f]{8}\]")
 
 
 def _found(data: bytes) -> list[Secret]:
-    """Secrets in bytes, positions in bytes; what overlaps is one secret, of the kind that begins first (the longest)."""
+    """Secrets in bytes, positions in bytes; what overlaps is one secret, of the kind that begins first."""
     low = data.lower()
     found = [*_by_form(data), *_by_place(data, low), *_by_name(data, low)]
     if not found:
@@ -260,7 +260,7 @@ def _by_form(data: bytes) -> Iterator[Secret]:
 
 def _is_dummy(token: bytes) -> bool:
     """It only shows the form: `sk-ant-xxxxxxxxxxxx`."""
-    return len(set(token[8:])) < 5
+    return b"xxxxxx" in token.lower()
 
 
 # --- by place ---------------------------------------------------------------------------------------------------
@@ -274,6 +274,7 @@ _END = re.compile(rb"-----END (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?----
 _HEADER = rb"(?:[A-Z][A-Za-z-]{2,20}: [^\r\n\\]{0,100}" + _BREAK + rb"){0,6}"  # Proc-Type: 4,ENCRYPTED
 _LINES = _BASE64 + rb"{16,}+(?:" + _BREAK + _BASE64 + rb"{16,}+)*+"
 _BODY = re.compile(_BREAK + _HEADER + _LINES)
+_SHORT = re.compile(_BREAK + _BASE64 + rb"{3,15}(?:\r?\n|\\{1,8}n)(?=-----END )")  # of somebody's test
 _CUT = re.compile(_BREAK + _BASE64 + rb"{1,15}\W{0,3}\Z")  # the last line where a text was cut
 _KEY_BYTES = 1 << 14  # no key is longer, by far
 
@@ -296,7 +297,7 @@ _PLACES = [
     (b"/webhookb2/", "webhook", re.compile(rb"/webhookb2/([\w@/-]{60,250})")),
     (b"machine ", "password", re.compile(
         rb"machine +[^\s\\]{1,255}" + _GAP + rb"login" + _GAP + rb"[^\s\\]{1,255}" + _GAP + rb"password" + _GAP
-        + rb"([^\s\\\"]{1,255})")),
+        + rb"([^\s\\\"{<$][^\s\\\"]{0,254})")),
     (b"sig=", "url-signature", re.compile(rb"(?:(?<=[?&;])|(?<=u0026))sig=([\w%+/=.-]{20,2048})")),
     (b"-signature=", "url-signature", re.compile(rb"-signature=([\w%+/=.-]{20,2048})")),
 ]  # fmt: skip
@@ -348,7 +349,7 @@ def _private_keys(data: bytes) -> Iterator[Secret]:
     end = next(ends, None)
     for at in _each(data, b"-----BEGIN "):
         begin = _BEGIN.match(data, at)
-        body = begin and _BODY.match(data, begin.end())
+        body = begin and (_BODY.match(data, begin.end()) or _SHORT.match(data, begin.end()))
         if not body:
             continue  # somebody speaks of keys
         while end and end.start() < body.end():
@@ -423,7 +424,7 @@ _WORDS = frozenset(
     b"required optional changeme username user root postgres admin aws4-hmac-sha256".split()
 )
 _CODE = re.compile(
-    rb"[()\[{<]|[A-Za-z_$][\w$]{0,60}(?:(?:\?\.|\.|::|->)[A-Za-z_][\w$]{0,60}){0,12}(?:[(\[{]|[.,:;)\]}]*\Z)"
+    rb"[()\[{<]|[0-9]{1,6}[)\]}]|[A-Za-z_$][\w$]{0,60}(?:(?:\?\.|\.|::|->)[A-Za-z_][\w$]{0,60}){0,12}(?:[(\[{]|[.,:;)\]}]*\Z)"
 )
 _PATTERN = re.compile(rb"[\[({<^]|\\")
 _TYPE = re.compile(rb"[A-Z][A-Za-z]{1,12}[0-9]{1,3}[A-Z][A-Za-z]{2,20}\Z")  # Uint8Array
@@ -532,17 +533,23 @@ def _kind_of_name(name: object) -> str | None:
 
 def _is_value(value: bytes, kind: str, name: bytes, is_quoted: bool, is_of_shell: bool) -> bool:
     """Text given to a telling name is a secret, and no word, variable, call, type, path or sentence."""
-    if len(value) < (6 if kind == "password" else 8) or _PLACEHOLDER.search(value) or value.lower() in _WORDS:
+    if (
+        len(value) < (6 if kind in ("password", "secret") else 8)
+        or _PLACEHOLDER.search(value)
+        or value.lower() in _WORDS
+    ):
         return False
     if kind in ("auth", "cookie"):
         return kind == "auth" and _is_basic(value)
     if _PATH.match(value) or b" " in value or (kind != "password" and (_PATTERN.match(value) or _TYPE.match(value))):
         return False
-    is_mixed = _is_mixed(value)
+    is_mixed = _is_mixed(value) or (kind == "password" and value.isdigit())
     if is_quoted:
         return is_mixed or (kind == "password" and bool(_SYMBOL.search(value)))
     if _CODE.match(value) and not (is_mixed and _NAME_OF_CODE.match(value)):
-        return is_of_shell and name.isupper() and value.isalpha() and len(value) >= 8
+        # Letters only: in a shell, or too long for a word, unless it is a variable that is named like what it holds.
+        is_long = len(value) >= 16 and value.islower() and not any(word in value for word in _WORDS_IN_NAMES)
+        return is_of_shell and value.isalpha() and (is_long or (name.isupper() and len(value) >= 8))
     return is_mixed or bool(_SYMBOL.search(value))
 
 

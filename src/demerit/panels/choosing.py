@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from msgspec.structs import replace
+from sqlalchemy import ColumnElement, Select, literal_column, select
 
-from demerit.store.filters import Filter
+from demerit.store.filters import Filter, with_signals
+from demerit.store.schema import projects, session_hours, sessions
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ALL = Filter()
@@ -55,6 +57,23 @@ def by_activity(chosen: Filter) -> Filter:
     """The sessions in which something happened in the chosen span, whenever they started."""
     anywhen = replace(chosen, since=None, until=None)
     return _surely(narrowed(anywhen, active_since=chosen.since or EPOCH, active_until=chosen.until))
+
+
+def hours_of(chosen: Filter, since: datetime | None, *columns: ColumnElement[Any]) -> Select[Any]:
+    """These columns of the hours of sessions, with their session, signals and project; `chosen` is yet to be asked for.
+
+    since: the hours begin then, None or `EPOCH` for all.
+    """
+    session_id: ColumnElement[int] = session_hours.c.session_id
+    if since is not None and since > EPOCH and chosen.project is None:
+        # SQLite cannot tell that a span is short, and would look through all sessions for those with such hours. As a
+        # sum, the column leads it from sessions to their hours no more, only from the span's hours to their sessions.
+        session_id = session_id + literal_column("0")
+    return select(*columns).select_from(
+        with_signals.join(session_hours, session_id == sessions.c.id).outerjoin(
+            projects, projects.c.id == sessions.c.project_id
+        )
+    )
 
 
 def _surely(chosen: Filter | None) -> Filter:

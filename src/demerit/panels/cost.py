@@ -7,14 +7,14 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
-from sqlalchemy import BigInteger, ColumnClause, ColumnElement, Label, cast, distinct, func, select
+from sqlalchemy import BigInteger, ColumnElement, Label, Select, cast, distinct, func, select
 
-from demerit.panels.choosing import by_usage, narrowed, of_usage
+from demerit.panels.choosing import by_usage, hours_of, narrowed, of_usage
 from demerit.panels.rates import share
 from demerit.panels.scores import whole
 from demerit.panels.tables import MODEL, PROJECT, SESSIONS, Ask, Column, Found, Panel, Row, Value, View, ranked
 from demerit.panels.zones import begin_of, date_of, local_day, offsets
-from demerit.store.filters import HOUR_US, UNDATED, Filter, conditions, in_hours, microseconds, with_signals
+from demerit.store.filters import HOUR_US, UNDATED, Filter, conditions, in_hours, microseconds
 from demerit.store.schema import projects, session_hours, sessions
 
 _hours = session_hours.c
@@ -90,7 +90,7 @@ def _found(ask: Ask, rows: Sequence[Row], parts: Sequence[_Sums], keys: int, mor
     dated = by_usage(ask.chosen)
     notes = []
     if any(part.unpriced_requests for part in parts):
-        unpriced = [group for group in _grouped(ask, dated, True, _hours.model, only=_hours.unpriced_requests > 0)]
+        unpriced = _grouped(ask, dated, True, _hours.model, only=_hours.unpriced_requests > 0)
         unpriced.sort(key=lambda group: (-group.sums.unpriced_tokens, group.key))
         names = [
             f"{group.key[0] or 'a model that is not told'} "
@@ -99,7 +99,7 @@ def _found(ask: Ask, rows: Sequence[Row], parts: Sequence[_Sums], keys: int, mor
         ]
         others = f" and {len(unpriced) - _NAMED} more models" if len(unpriced) > _NAMED else ""
         notes.append(f"Without a price, so in no cost: {', '.join(names)}{others}.")
-    counted = ask.count(dated)
+    [(counted,)] = ask.fetch(_of_hours(dated, True, func.count(distinct(_hours.session_id))))
     costs = [part.cost for part in parts if part.cost is not None]
     sums = [sum(column) for column in zip(*(part._replace(cost=0) for part in parts), strict=True)] or [0] * len(
         _Sums._fields
@@ -116,25 +116,24 @@ def _grouped(
     ask: Ask, chosen: Filter, is_dated: bool, *keys: ColumnElement[Any], only: ColumnElement[bool] | None = None
 ) -> list[_Group]:
     """The sums of hours with requests, in groups of the same keys: of the chosen sessions, model and span alone."""
-    tables = with_signals.join(session_hours, _hours.session_id == sessions.c.id)
-    if any(key.table is projects for key in keys if isinstance(key, ColumnClause)):
-        tables = tables.outerjoin(projects, projects.c.id == sessions.c.project_id)
-    statement = select(*keys, *_SUMS).select_from(tables).where(_hours.requests > 0)
+    statement = _of_hours(chosen, is_dated, *keys, *_SUMS)
     if only is not None:
         statement = statement.where(only)
-    if is_dated:
-        statement = statement.where(*in_hours(_hours.hour, chosen.used_since, chosen.used_until))
-        # The hours themselves say when they were: no need to look for such hours in each session as well.
-        chosen = chosen if chosen.undated_usage else replace(chosen, used_since=None, used_until=None)
-    else:
-        statement = statement.where(_hours.hour == UNDATED)
-    if chosen.used_model is not None:
-        statement = statement.where(_hours.model == chosen.used_model)
-    statement = statement.where(*conditions(chosen))
     for key in keys:
         # By its name: what is computed with parameters would not be the same expression twice for PostgreSQL.
         statement = statement.group_by(key.name if isinstance(key, Label) else key)
     return [_Group(tuple(row[: len(keys)]), _Sums(*row[len(keys) :])) for row in ask.fetch(statement)]
+
+
+def _of_hours(chosen: Filter, is_dated: bool, *columns: ColumnElement[Any]) -> Select[Any]:
+    """Of the hours with requests in the chosen sessions, by the chosen model."""
+    spans = in_hours(_hours.hour, chosen.used_since, chosen.used_until) if is_dated else [_hours.hour == UNDATED]
+    statement = hours_of(chosen, chosen.used_since if is_dated else None, *columns).where(_hours.requests > 0, *spans)
+    if chosen.used_model is not None:
+        statement = statement.where(_hours.model == chosen.used_model)
+    # The hours themselves say when they were: no need to look for such hours in each session as well.
+    seen = is_dated and not chosen.undated_usage
+    return statement.where(*conditions(replace(chosen, used_since=None, used_until=None) if seen else chosen))
 
 
 def _figures(sums: _Sums) -> tuple[Value, ...]:

@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec.structs import replace
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, Select, distinct, func
 
-from demerit.panels.choosing import by_activity, narrowed
+from demerit.panels.choosing import by_activity, hours_of, narrowed
 from demerit.panels.scores import whole
 from demerit.panels.tables import Ask, Column, Found, Panel, Row, Value, View
 from demerit.panels.zones import begin_of
-from demerit.store.filters import UNDATED, conditions, in_hours, with_signals
-from demerit.store.schema import session_hours, sessions
+from demerit.store.filters import UNDATED, Filter, conditions, in_hours
+from demerit.store.schema import session_hours
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _hours = session_hours.c
@@ -43,21 +43,21 @@ _NOTHING = [0] * len(_SUMS)
 
 def _cut(ask: Ask, key_of: Callable[[datetime], Any]) -> dict[Any, list[int]]:
     """The sums of all active hours by what `key_of` makes of the time on the zone's clocks when the hour begins."""
-    chosen = by_activity(ask.chosen)
-    statement = (
-        select(_hours.hour, *_SUMS)
-        .select_from(with_signals.join(session_hours, _hours.session_id == sessions.c.id))
-        .where(
-            *conditions(replace(chosen, active_since=None, active_until=None)),
-            *in_hours(_hours.hour, chosen.active_since, chosen.active_until),
-        )
-        .group_by(_hours.hour)
-    )
+    statement = _active(by_activity(ask.chosen), _hours.hour, *_SUMS).group_by(_hours.hour)
     found: dict[Any, list[int]] = {}
     for hour, *sums in ask.fetch(statement):
         cell = found.setdefault(key_of(datetime.fromtimestamp(hour * 3600, ask.zone)), [0] * len(sums))
         cell[:] = [a + b for a, b in zip(cell, sums, strict=True)]
     return found
+
+
+def _active(chosen: Filter, *columns: ColumnElement[Any]) -> Select[Any]:
+    """Of the hours in the span of `by_activity`, in the chosen sessions."""
+    return hours_of(chosen, chosen.active_since, *columns).where(
+        *in_hours(_hours.hour, chosen.active_since, chosen.active_until),
+        # The hours themselves say when they were: no need to look for such hours in each session as well.
+        *conditions(replace(chosen, active_since=None, active_until=None)),
+    )
 
 
 def _figures(sums: list[int]) -> tuple[Value, ...]:
@@ -68,14 +68,11 @@ def _figures(sums: list[int]) -> tuple[Value, ...]:
 def _found(ask: Ask, rows: list[Row], keys: int, found: dict[Any, list[int]]) -> Found:
     chosen = by_activity(ask.chosen)
     sums = [sum(column) for column in zip(*found.values(), strict=True)] or _NOTHING
-    undated = (
-        select(func.coalesce(func.sum(_hours.messages), 0))
-        .select_from(with_signals.join(session_hours, _hours.session_id == sessions.c.id))
-        .where(*conditions(ask.chosen), _hours.hour == UNDATED)
-    )
+    undated = hours_of(ask.chosen, None, whole(_hours.messages)).where(*conditions(ask.chosen), _hours.hour == UNDATED)
+    [(counted,)] = ask.fetch(_active(chosen, func.count(distinct(_hours.session_id))))
     [(without,)] = ask.fetch(undated)
     notes = (f"{without:,} messages have no time, and are in no row.",) if without else ()
-    return Found(rows, ask.count(chosen), chosen, Row((*(None,) * keys, *_figures(sums)), chosen), notes)
+    return Found(rows, counted, chosen, Row((*(None,) * keys, *_figures(sums)), chosen), notes)
 
 
 _COLUMNS = (

@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Row, and_, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, and_, case, func, select, tuple_
 
 from demerit.quality.context import context_health, is_context_reset
 from demerit.quality.report import Report
@@ -23,6 +23,7 @@ from demerit.store.filters import (
     Filter,
     archetype,
     chosen_sessions,
+    conditions,
     is_measured,
     is_visible,
     moment,
@@ -213,7 +214,11 @@ def _keys(
 
 def count_sessions(connection: Connection, chosen: Filter) -> int:
     """How many sessions are chosen."""
-    found: int = connection.execute(chosen_sessions(chosen, func.count())).scalar_one()
+    query = chosen_sessions(chosen, func.count())
+    if chosen.grade is None and chosen.outcome is None and chosen.ending is None:
+        # No condition needs the signals, and SQLite would look them up for each session all the same.
+        query = select(func.count()).select_from(sessions).where(*conditions(chosen))
+    found: int = connection.execute(query).scalar_one()
     return found
 
 
@@ -246,6 +251,8 @@ _ROW = (
     .outerjoin(projects, projects.c.id == sessions.c.project_id)
     .outerjoin(verdicts, and_(verdicts.c.agent == sessions.c.agent, verdicts.c.source_id == sessions.c.source_id))
 )
+# Where a parent is given, no index on what counts may come first: it would lead through all sessions.
+_counts = case((is_visible, 1), else_=0)
 _NAMES = msgspec.json.Decoder(tuple[str, ...])
 _COUNTS = msgspec.json.Decoder(dict[str, int])
 
@@ -255,8 +262,8 @@ def read_rows(connection: Connection, session_ids: Collection[int]) -> dict[int,
     if not session_ids:
         return {}
     families = connection.execute(
-        select(sessions.c.parent_id, func.count())
-        .where(sessions.c.parent_id.in_(session_ids), is_visible)
+        select(sessions.c.parent_id, func.sum(_counts))
+        .where(sessions.c.parent_id.in_(session_ids))
         .group_by(sessions.c.parent_id)
     )
     children = {row[0]: row[1] for row in families}
@@ -465,7 +472,7 @@ def read_report(connection: Connection, session_id: int) -> Report | None:
 def _children(connection: Connection, session_id: int) -> tuple[SessionRow, ...]:
     found = connection.execute(
         select(sessions.c.id)
-        .where(sessions.c.parent_id == session_id, is_visible)
+        .where(sessions.c.parent_id == session_id, _counts == 1)
         .order_by(started_us, sessions.c.id)
         .limit(_MOST_RELATED)
     ).scalars()

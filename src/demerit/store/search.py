@@ -307,8 +307,8 @@ def search(
     """
     terms = _terms(query)
     place = None if after is None else read_cursor(after, _Place)
-    rows = connection.execute(_ranked(connection, terms, chosen, kinds)).all()
-    is_cut = len(rows) > RANKED
+    matches = connection.execute(_ranked(connection, terms, chosen, kinds)).all()
+    rows = sorted(matches, key=lambda row: -row.id)[:RANKED]
     best: dict[int, list[tuple[float, Row[Any]]]] = {}
     for row in rows:
         rank = abs(row.rank) * _WEIGHTS.get(row.kind, 1.0)
@@ -332,7 +332,7 @@ def search(
             for session_id, _ in page
         ),
         next=written_cursor(_Place(page[-1][1], page[-1][0])) if len(order) > limit else None,
-        is_cut=is_cut,
+        is_cut=len(matches) > RANKED,
     )
 
 
@@ -384,18 +384,14 @@ def _hits(connection: Connection, rows: Sequence[Row[Any]], terms: Sequence[_Ter
     """What is shown of these texts, by their ids."""
     if not rows:
         return {}
-    heads = dict(
-        connection.execute(
-            select(texts.c.id, func.substr(texts.c.data, 1, 2 * KEPT_HEAD_BYTES)).where(
-                texts.c.id.in_([row.id for row in rows])
-            )
-        ).tuples()
-    )
+    head = func.substr(texts.c.data, 1, 2 * KEPT_HEAD_BYTES)
+    kept = connection.execute(select(texts.c.id, head).where(texts.c.id.in_([row.id for row in rows])))
+    heads = {row[0]: bytes(row[1]) for row in kept}
     tools = _tools(connection, rows)
     pattern = re.compile("|".join(f"(?:{term.pattern})" for term in terms if not term.is_excluded))
     found = {}
     for row in rows:
-        text = unpacked_head(bytes(heads[row.id]), 4 * INDEX_CHARS).text[:INDEX_CHARS]
+        text = unpacked_head(heads[row.id], 4 * INDEX_CHARS).text[:INDEX_CHARS]
         shown = snippet(text, places(text, pattern))
         tool = (
             None if row.call_index is None else tools.get((row.id // TEXT_SPACE, row.message_ordinal, row.call_index))

@@ -124,7 +124,7 @@ def stored_sessions(connection: Connection, log_key: str) -> list[Stored]:
     for number, source_id, place, digest, epoch in found:
         heads = connection.execute(select(session_heads.c.key).where(session_heads.c.session_id == number)).scalars()
         known = connection.execute(select(texts.c.digest, texts.c.id).where(texts.c.session_id == number))
-        listed.append(Stored(number, source_id, place, digest, epoch, frozenset(heads), dict(known.tuples())))
+        listed.append(Stored(number, source_id, place, digest, epoch, frozenset(heads), dict(known.tuples().all())))
     return listed
 
 
