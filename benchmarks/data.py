@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
+from uuid import NAMESPACE_OID, uuid5
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(__file__).resolve().parent / ".data"
@@ -62,6 +63,8 @@ def folder_of_logs(agent: str, total_bytes: int) -> Path:
     if not (home / "complete").exists():
         logs.mkdir(parents=True, exist_ok=True)
         for name, content in copies(agent, total_bytes):
+            if agent == "codex":  # other tools know its logs by their names
+                name = f"rollout-2026-05-02T10-00-00-{uuid5(NAMESPACE_OID, name)}"
             (logs / f"{name}.jsonl").write_bytes(content)
         (home / "complete").touch()
     return home

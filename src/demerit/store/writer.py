@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from sqlalchemy import Connection, Table, and_, bindparam, delete, func, insert, or_, select, text, update
@@ -52,6 +52,7 @@ _SUMS = (session_hours, session_tools, session_files, session_defects)
 _ROWS = (events, file_changes, messages, session_heads, tool_calls, usage_events)
 _AT_A_TIME = 500
 _FAMILY = 1000
+T = TypeVar("T")
 """Sessions that may share a beginning and are still compared: what a log of a template repeats is no replay."""
 
 
@@ -135,16 +136,15 @@ def write_logs(connection: Connection, writes: Sequence[Write], now: datetime, g
     Raises Conflict when one of the logs was written by somebody else since it was looked at.
     """
     changed = _Changes(connection)
+    numbers = _write_logs(connection, writes)
+    changed.look_at([numbers[write.log.key] for write in writes if write.seen is not None])
+    thrown_away = _thrown_away(connection, [found for write in writes for found in write.sessions])
     for write in writes:
-        log_id = _write_log(connection, write)
-        if write.seen is not None:
-            changed.look_at(log_id)
-        thrown_away = _thrown_away(connection, write.sessions)
         for found in write.sessions:
             if found.session_id not in thrown_away:
-                changed.take(log_id, write.log, found)
+                changed.take(numbers[write.log.key], write.log, found)
     changed.insert()
-    _link(connection, list(changed.new))
+    _link(connection, changed.new)
     shared = count_once(connection, list(changed.new))
     if grades:
         ready = [(n, one.report) for n, one in changed.new.items() if one.report is not None and n not in shared]
@@ -155,16 +155,21 @@ def write_logs(connection: Connection, writes: Sequence[Write], now: datetime, g
 
 def _thrown_away(connection: Connection, found: Sequence[Projection]) -> set[int]:
     """Those of the sessions that were pruned, and have not gone on since."""
-    away: set[int] = set()
-    for at in range(0, len(found), _AT_A_TIME):
-        some = {plain(one.session.source_id): one for one in found[at : at + _AT_A_TIME]}
-        query = select(pruned.c.agent, pruned.c.source_id, pruned.c.last_us).where(pruned.c.source_id.in_(list(some)))
-        for agent, source_id, last_us in connection.execute(query):
-            session = some[source_id].session
-            ended = None if session.ended is None else microseconds(session.ended)
-            if session.agent == agent and (ended is None or (last_us is not None and ended <= last_us)):
-                away.add(some[source_id].session_id)
-    return away
+    away: dict[tuple[str, str], int | None] = {}
+    for part in _parts(dict.fromkeys(plain(one.session.source_id) for one in found)):
+        query = select(pruned.c.agent, pruned.c.source_id, pruned.c.last_us).where(pruned.c.source_id.in_(part))
+        away.update({(agent, source_id): last_us for agent, source_id, last_us in connection.execute(query)})
+    if not away:
+        return set()
+    still = set()
+    for one in found:
+        name = (one.session.agent, plain(one.session.source_id))
+        if name in away:
+            ended = None if one.session.ended is None else microseconds(one.session.ended)
+            last_us = away[name]
+            if ended is None or (last_us is not None and ended <= last_us):
+                still.add(one.session_id)
+    return still
 
 
 def grade_settled(connection: Connection, ids: Sequence[int], now: datetime) -> int:
@@ -178,24 +183,31 @@ def grade_settled(connection: Connection, ids: Sequence[int], now: datetime) -> 
     return graded
 
 
-def _write_log(connection: Connection, write: Write) -> int:
-    values = msgspec.structs.asdict(write.log)
-    query = select(logs.c.id, logs.c.fingerprint).where(logs.c.key == write.log.key).with_for_update()
-    row = connection.execute(query).first()
-    if (row.fingerprint if row is not None else None) != write.seen:
-        raise Conflict(write.log.path)
-    if row is not None:
-        connection.execute(update(logs).where(logs.c.id == row.id).values(**values))
-        return int(row.id)
-    if connection.dialect.name == "postgresql":  # nothing there to lock yet
-        from sqlalchemy.dialects.postgresql import insert as pg_insert
-
-        made = pg_insert(logs).values(**values).on_conflict_do_nothing().returning(logs.c.id)
-        log_id = connection.execute(made).scalar()
-        if log_id is None:
+def _write_logs(connection: Connection, writes: Sequence[Write]) -> dict[str, int]:
+    """Keep the rows of the logs themselves; their ids by their keys. Raises Conflict."""
+    known = _known_logs(connection, [write.log.key for write in writes])
+    new = []
+    for write in writes:
+        row = known.get(write.log.key)
+        if (None if row is None else row.fingerprint) != write.seen:
             raise Conflict(write.log.path)
-        return int(log_id)
-    return int(connection.execute(insert(logs).values(**values).returning(logs.c.id)).scalar_one())
+        if row is None:
+            new.append(write.log)
+        else:
+            values = msgspec.structs.asdict(write.log)
+            connection.execute(update(logs).where(logs.c.id == row.id).values(**values))
+    if new:
+        connection.execute(insert(logs), [msgspec.structs.asdict(log) for log in new])
+        known.update(_known_logs(connection, [log.key for log in new]))
+    return {key: row.id for key, row in known.items()}
+
+
+def _known_logs(connection: Connection, keys: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for part in _parts(keys):
+        query = select(logs.c.id, logs.c.key, logs.c.fingerprint).where(logs.c.key.in_(part))
+        found.update({row.key: row for row in connection.execute(query)})
+    return found
 
 
 class _Changes:
@@ -243,13 +255,16 @@ class _Changes:
             kept = connection.execute(select(texts.c.id).where(texts.c.session_id == number)).scalars()
             _forget_texts(connection, [one for one in kept if one not in found.texts.used])
 
-    def look_at(self, log_id: int) -> None:
-        """Note which sessions are kept of a log."""
+    def look_at(self, log_ids: Sequence[int]) -> None:
+        """Note which sessions are kept of these logs."""
         row = sessions.c
-        query = select(row.id, row.digest, row.epoch, row.source_id, row.place).where(row.log_id == log_id)
-        for number, digest, epoch, source_id, place in self.connection.execute(query):
-            self.kept[number] = (digest, epoch)
-            self.places[log_id, source_id] = max(place, self.places.get((log_id, source_id), -1))
+        for part in _parts(log_ids):
+            query = select(row.id, row.digest, row.epoch, row.log_id, row.source_id, row.place)
+            for number, digest, epoch, log_id, source_id, place in self.connection.execute(
+                query.where(row.log_id.in_(part))
+            ):
+                self.kept[number] = (digest, epoch)
+                self.places[log_id, source_id] = max(place, self.places.get((log_id, source_id), -1))
 
     def texts(self, number: int, found: Iterable[Text]) -> None:
         for one in found:
@@ -340,7 +355,7 @@ def _project_id(connection: Connection, project: Project) -> int:
 # --- links and replays ------------------------------------------------------------------------------------------
 
 
-def _link(connection: Connection, ids: Sequence[int]) -> None:
+def _link(connection: Connection, found: Mapping[int, Projection]) -> None:
     """Link new sessions to their parents, and those that waited for them to them."""
     child, parent = sessions.alias("child"), sessions.alias("parent")
     pairs = (
@@ -356,7 +371,8 @@ def _link(connection: Connection, ids: Sequence[int]) -> None:
         .order_by(child.c.id, (parent.c.log_id == child.c.log_id).desc(), parent.c.started_us, parent.c.messages.desc())
     )
     wanted: dict[int, int] = {}
-    for part in _parts(ids):
+    named = [number for number, one in found.items() if one.session.parent_source_id is not None]
+    for part in _parts(named):
         for number, other in connection.execute(pairs.where(child.c.id.in_(part))):
             wanted.setdefault(number, other)
         for number, other in connection.execute(pairs.where(parent.c.id.in_(part), child.c.parent_id.is_(None))):
@@ -510,12 +526,12 @@ def _replayed(keys: Sequence[tuple[int, int | None]], seen: dict[int, int]) -> s
     # What has no key of its own goes with what stands around it.
     before = True
     waiting: list[int] = []
-    for ordinal, key in keys:
-        if key is None:
+    for number, name in keys:
+        if name is None:
             if before:
-                waiting.append(ordinal)
+                waiting.append(number)
             continue
-        before = ordinal in replayed
+        before = number in replayed
         if before:
             replayed.update(waiting)
         waiting = []
@@ -691,7 +707,7 @@ def _stored_prompts(connection: Connection, number: int) -> dict[int, PromptFact
     return {ordinal: PromptFacts(*facts) for ordinal, *facts in connection.execute(query)}
 
 
-def _parts(values: Iterable[int]) -> Iterator[list[int]]:
+def _parts(values: Iterable[T]) -> Iterator[list[T]]:
     listed = list(values)
     for at in range(0, len(listed), _AT_A_TIME):
         yield listed[at : at + _AT_A_TIME]
