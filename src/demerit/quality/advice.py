@@ -8,14 +8,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import TypeVar
 
 from demerit.model import CallStatus, ToolCall
 from demerit.quality.context import ContextHealth
 from demerit.quality.report import Advice, Evidence, Hygiene
 
+_Key = TypeVar("_Key")
+
 MOST = 3
 """Sentences a session gets."""
 _REFS = 20
+_AGAIN = 4
+_MOST_INPUTS = 20_000
+"""Different inputs, and files, that are told apart: of more, the latest ones."""
 
 
 # Members of an enum are looked up through a descriptor, and `add` runs for every call.
@@ -65,7 +71,7 @@ class AdviceFolder:
             if call.input_hash is not None:
                 key = (call.name, call.input_hash)
                 inputs = self.failed_commands if call.category == "shell" else self.failed_inputs
-                again = inputs.setdefault(key, Evidence())
+                again = _followed(inputs, key)
                 again.add(call, "failed with this very input")
                 if again.count > self.failed_again[1].count:
                     self.failed_again = (call.name, again)
@@ -81,9 +87,14 @@ class AdviceFolder:
         elif call.category == "read" and status is _OK and call.input_hash is not None and len(call.file_paths) == 1:
             # Another part of a long file is no repetition: the input tells the parts apart.
             path = call.file_paths[0]
-            reads = self.reads.setdefault(path, {}).setdefault(call.input_hash, Evidence())
+            parts = self.reads.get(path)
+            if parts is None:
+                parts = self.reads[path] = {}
+                if len(self.reads) > _MOST_INPUTS:
+                    del self.reads[next(iter(self.reads))]
+            reads = _followed(parts, call.input_hash)
             reads.add(call, "read again, unchanged")
-            if path not in self.read_again or reads.count > self.read_again[path].count:
+            if reads.count >= _AGAIN and (path not in self.read_again or reads.count > self.read_again[path].count):
                 self.read_again[path] = reads
 
     def result(self, hygiene: Hygiene, health: ContextHealth | None) -> tuple[Advice, ...]:
@@ -91,6 +102,16 @@ class AdviceFolder:
         self.hygiene, self.health = hygiene, health
         found = [advice for rule in RULES if (advice := rule(self)) is not None]
         return tuple(found[:MOST])
+
+
+def _followed(known: dict[_Key, Evidence], key: _Key) -> Evidence:
+    """What is known of `key`; of so many only the latest ones are."""
+    found = known.get(key)
+    if found is None:
+        found = known[key] = Evidence()
+        if len(known) > _MOST_INPUTS:
+            del known[next(iter(known))]
+    return found
 
 
 def _advice(rule: Callable[..., object], text: str, behind: Evidence | None = None) -> Advice:
@@ -149,7 +170,7 @@ def user_declines_tool(facts: AdviceFolder) -> Advice | None:
 def file_read_again(facts: AdviceFolder) -> Advice | None:
     """The same part of a file was read four times or more without a change to it in between."""
     path, refs = max(facts.read_again.items(), key=lambda item: item[1].count, default=("", Evidence()))
-    if refs.count < 4:
+    if refs.count < _AGAIN:
         return None
     text = (
         f"{path} was read {refs.count} times though nothing had changed it: "

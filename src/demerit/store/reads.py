@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Row, and_, case, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, and_, case, func, literal_column, select, tuple_
 
 from demerit.quality.context import context_health, is_context_reset
 from demerit.quality.report import Report
@@ -142,7 +142,9 @@ class SessionPage(msgspec.Struct, frozen=True):
     """Where the next page begins; None: there is none."""
 
 
-_CACHED = func.coalesce(sessions.c.cache_read_tokens, 0) + func.coalesce(sessions.c.cache_write_tokens, 0)
+# As they stand in the indexes for these orders, so without parameters.
+_ZERO: ColumnElement[int] = literal_column("0")
+_CACHED = func.coalesce(sessions.c.cache_read_tokens, _ZERO) + func.coalesce(sessions.c.cache_write_tokens, _ZERO)
 _KEYS: Mapping[str, ColumnElement[Any]] = {
     "started": started_us,
     "score": session_signals.c.score,
@@ -151,6 +153,8 @@ _KEYS: Mapping[str, ColumnElement[Any]] = {
     "tokens": sessions.c.input_tokens + _CACHED + sessions.c.output_tokens,
     "messages": sessions.c.messages,
 }
+
+_graded = session_signals.join(sessions, and_(sessions.c.id == session_signals.c.session_id, is_measured))
 
 _Whole = Annotated[int, msgspec.Meta(ge=-_MOST_INT, le=_MOST_INT)]
 
@@ -197,13 +201,23 @@ def _keys(
     key, number = _KEYS[sort], sessions.c.id
     found: list[tuple[int, Any]] = []
     if place is None or place.key is not None:
-        query = chosen_sessions(chosen, number, key).where(key.is_not(None))
+        query = chosen_sessions(chosen, number, key)
+        if sort == "score":  # from the signals on, in the order of their index
+            number = session_signals.c.session_id
+            query = select(number, key).select_from(_graded).where(*conditions(chosen))
+        query = query.where(key.is_not(None))
         if place is not None:
             here, there = tuple_(key, number), tuple_(place.key, place.id)
-            query = query.where(here < there if descending else here > there)
+            # The first says nothing new, but lets SQLite begin at that place in the index of a computed key.
+            query = (
+                query.where(key <= place.key, here < there)
+                if descending
+                else query.where(key >= place.key, here > there)
+            )
         order = (key.desc(), number.desc()) if descending else (key, number)
         found += [(row[0], row[1]) for row in connection.execute(query.order_by(*order).limit(limit))]
     if len(found) < limit:
+        number = sessions.c.id
         query = chosen_sessions(chosen, number).where(key.is_(None))
         if place is not None and place.key is None:
             query = query.where(number < place.id if descending else number > place.id)

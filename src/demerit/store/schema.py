@@ -190,7 +190,7 @@ texts = Table(
         _one_of("kind", ("prompt", "answer", "context", "thinking", "input", "output")),
         "kind",
     ),
-    Index(None, "session_id"),
+    Index(None, "session_id", "digest"),
 )
 
 messages = _clustered(

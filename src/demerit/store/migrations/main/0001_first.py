@@ -385,7 +385,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name=op.f("fk_texts_session_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_texts")),
     )
-    op.create_index(op.f("ix_texts_session_id"), "texts", ["session_id"], unique=False)
+    op.create_index(op.f("ix_texts_session_id_digest"), "texts", ["session_id", "digest"], unique=False)
     op.create_table(
         "tool_calls",
         sa.Column("session_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
