@@ -436,7 +436,7 @@ class _Reader:
             agent=log.parser.agent if log.parser is not None else None,
             is_framed=log.is_framed,
             generation=generation,
-            bytes=start + sum(frame.bytes for frame in made),
+            bytes=start + sum(frame.size for frame in made),
             modified_us=os.stat(task.path).st_mtime_ns // 1000,
         )
         batch.additions.append(archiving.Addition(row, known, made, drops))

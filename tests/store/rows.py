@@ -294,7 +294,7 @@ def _add_hours(
         row["prompts"] += message.role == "user"
     for before, after in pairwise(spoken):
         if before.at and after.at and after.at - before.at <= timedelta(minutes=5):
-            at(after.at, after.model)["active_s"] += (after.at - before.at) // timedelta(seconds=1)
+            at(after.at, after.model)["active_us"] += (after.at - before.at) // timedelta(microseconds=1)
     for call in calls:
         at(spoken[-1].at if spoken else None, call.model)["tool_calls"] += 1
     for request in requests:

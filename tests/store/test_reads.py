@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import Any, get_args
 
 import msgspec
@@ -50,7 +52,7 @@ from demerit.store.schema import (
     usage_events,
     verdicts,
 )
-from demerit.store.texts import packed, packed_bytes, unpacked, unpacked_head
+from demerit.store.texts import KEPT_HEAD_BYTES, packed, packed_bytes, unpacked, unpacked_head
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -236,6 +238,21 @@ def test_a_session_that_comes_in_between_two_pages_moves_nothing(store: Store) -
     assert second.next is None
 
 
+@pytest.mark.parametrize("sort", get_args(Sort))
+def test_a_page_is_read_from_its_place_in_an_index(sqlite: Store, sort: Sort) -> None:
+    with sqlite.writing() as connection:
+        put_keys(connection)
+        connection.execute(update(sessions).values(started_us=sessions.c.id, ended_us=2 * sessions.c.id))
+    for descending in (True, False):
+        with sqlite.reading() as connection:
+            first = list_sessions(connection, Filter(), sort, descending, limit=1)
+            with statements(connection) as ran:
+                list_sessions(connection, Filter(), sort, descending, limit=1, after=first.next)
+            plan = plans(connection, ran[:1])
+        assert not any("TEMP B-TREE" in step or step.startswith("SCAN") for step in plan), plan
+        assert re.search(r"=\? AND \S+[<>]\?", plan[0]), plan
+
+
 def cursor(value: object) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(value)).decode().rstrip("=")
 
@@ -249,6 +266,7 @@ def cursor(value: object) -> str:
         pytest.param(cursor(["started", True, 1]), id="a place without an id"),
         pytest.param(cursor(["started", True, "1", 1]), id="a key of another kind"),
         pytest.param(cursor(["started", True, 2**63, 1]), id="a number that no database takes"),
+        pytest.param(cursor(["started", True, 1.5, 1]), id="a fraction where there are none"),
         pytest.param(cursor(["score", True, 90, 1]), id="a place in another order"),
         pytest.param(cursor(["started", False, 90, 1]), id="a place in the other direction"),
         pytest.param(base64.urlsafe_b64encode(b'["started",true,1e999,1]').decode(), id="a number without end"),
@@ -258,6 +276,16 @@ def test_a_place_that_no_page_gave_is_refused_in_one_sentence(sqlite: Store, aft
     with sqlite.reading() as connection, pytest.raises(BadCursor, match="begin again at the first page") as error:
         list_sessions(connection, Filter(), after=after)
     assert isinstance(error.value, ValueError)
+
+
+@pytest.mark.parametrize("sort", get_args(Sort))
+def test_a_place_beyond_all_rows_is_an_empty_page(store: Store, sort: Sort) -> None:
+    with store.writing() as connection:
+        put_session(connection, 1, cost_usd=1, ended_us=microseconds(NOON), **tokens(9))
+        put_signals(connection, 1, 50)
+    with store.reading() as connection:
+        page = list_sessions(connection, Filter(), sort, False, after=cursor([sort, False, 2**63 - 1, 2**63 - 1]))
+    assert (page.rows, page.next) == ((), None)
 
 
 def test_a_row_shows_all_that_is_known_and_none_for_the_rest(store: Store) -> None:
@@ -324,6 +352,8 @@ def test_the_list_and_its_number_are_those_of_the_filter(store: Store) -> None:
         (Filter(agent="pi"), [3, 2]),
         (Filter(grade="A"), [3]),
         (Filter(grade="unscored"), [2, 1]),
+        (Filter(measured=True), [3]),
+        (Filter(measured=False, agent="pi"), [2]),
         (Filter(model="m1"), [3]),
         (Filter(until=NOON), []),
     ):
@@ -588,16 +618,21 @@ def test_no_read_of_a_window_runs_through_the_rest_of_its_session(sqlite: Store)
         with statements(connection) as ran:
             read_transcript(connection, 1, 0, 1)
             read_transcript(connection, 1, 1, 1)
-        plans = [
-            row[-1]
-            for statement, values in ran
-            for row in connection.exec_driver_sql(f"explain query plan {statement}", values)
-        ]
-    reads = [plan for plan in plans if plan.startswith(("SEARCH", "SCAN"))]
+        plan = plans(connection, ran)
+    reads = [step for step in plan if step.startswith(("SEARCH", "SCAN"))]
     # By one row's id, or by more than the session; but for the session's first thousand events.
-    by_session = [plan for plan in reads if "(rowid=?)" not in plan and "(session_id=? AND " not in plan]
+    by_session = [step for step in reads if "(rowid=?)" not in step and "(session_id=? AND " not in step]
     assert by_session == ["SEARCH events USING PRIMARY KEY (session_id=?)"]
-    assert any("earlier" in plan and "prompt_digest=?" in plan for plan in reads)
+    assert any("earlier" in step and "prompt_digest=?" in step for step in reads)
+
+
+def plans(connection: Connection, ran: list[tuple[str, Any]]) -> list[str]:
+    """How SQLite goes about these statements, step by step."""
+    return [
+        row[-1]
+        for statement, values in ran
+        for row in connection.exec_driver_sql(f"explain query plan {statement}", values)
+    ]
 
 
 @contextmanager
@@ -621,7 +656,16 @@ def statements(connection: Connection) -> Iterator[list[tuple[str, Any]]]:
 def test_a_text_comes_back_as_it_went_in() -> None:
     for said in ("", "x", "naïve 日本語 🎉", "x" * 3_000_000):
         assert unpacked(packed(said)) == said
-        assert unpacked_head(packed(said), 64).text == said[:64].encode()[:64].decode("utf-8", "ignore")
+        assert unpacked_head(packed(said), 64) == (
+            said.encode()[:64].decode("utf-8", "ignore"),
+            len(said.encode()) > 64,
+        )
+
+
+def test_the_beginning_of_a_text_needs_only_the_beginning_of_its_bytes() -> None:
+    said = Random(7).randbytes(500_000).hex()  # it hardly packs
+    assert len(packed(said)) > 3 * KEPT_HEAD_BYTES
+    assert unpacked_head(packed(said)[:KEPT_HEAD_BYTES], 131_072) == (said[:131_072], True)
 
 
 # The header of a frame that claims a tebibyte, and its first block.

@@ -14,14 +14,15 @@ from demerit.panels.rates import share
 from demerit.panels.scores import whole
 from demerit.panels.tables import MODEL, PROJECT, SESSIONS, Ask, Column, Found, Panel, Row, Value, View, ranked
 from demerit.panels.zones import begin_of, date_of, local_day, offsets
-from demerit.store.filters import HOUR_US, UNDATED, Filter, conditions, in_hours, microseconds
+from demerit.store.filters import HOUR_US, UNDATED, Filter, conditions, has_usage, in_hours, microseconds
 from demerit.store.schema import projects, session_hours, sessions
 
 _hours = session_hours.c
 _SUMS = (
     func.count(distinct(_hours.session_id)),
     *(whole(_hours[name]) for name in ("requests", "input_tokens", "cache_read_tokens", "cache_write_tokens")),
-    *(whole(_hours[name]) for name in ("output_tokens", "reasoning_tokens")),
+    whole(_hours.output_tokens),
+    cast(func.sum(_hours.reasoning_tokens), BigInteger),
     func.sum(_hours.cost_usd),
     *(whole(_hours[name]) for name in ("unpriced_requests", "unpriced_tokens")),
 )
@@ -38,7 +39,7 @@ class _Sums(NamedTuple):
     cache_read: int
     cache_write: int
     output: int
-    reasoning: int
+    reasoning: int | None
     cost: float | None
     unpriced_requests: int
     unpriced_tokens: int
@@ -101,10 +102,11 @@ def _found(ask: Ask, rows: Sequence[Row], parts: Sequence[_Sums], keys: int, mor
         notes.append(f"Without a price, so in no cost: {', '.join(names)}{others}.")
     [(counted,)] = ask.fetch(_of_hours(dated, True, func.count(distinct(_hours.session_id))))
     costs = [part.cost for part in parts if part.cost is not None]
-    sums = [sum(column) for column in zip(*(part._replace(cost=0) for part in parts), strict=True)] or [0] * len(
-        _Sums._fields
+    reasoning = [part.reasoning for part in parts if part.reasoning is not None]
+    sums = [sum(column) for column in zip(*(part._replace(cost=0, reasoning=0) for part in parts), strict=True)]
+    total = _Sums(*(sums or [0] * len(_Sums._fields)))._replace(
+        sessions=counted, cost=sum(costs) if costs else None, reasoning=sum(reasoning) if reasoning else None
     )
-    total = _Sums(*sums)._replace(sessions=counted, cost=sum(costs) if costs else None)
     return Found(rows, counted, dated, Row((*(None,) * keys, True, *_figures(total)), dated), tuple(notes), more)
 
 
@@ -128,7 +130,7 @@ def _grouped(
 def _of_hours(chosen: Filter, is_dated: bool, *columns: ColumnElement[Any]) -> Select[Any]:
     """Of the hours with requests in the chosen sessions, by the chosen model."""
     spans = in_hours(_hours.hour, chosen.used_since, chosen.used_until) if is_dated else [_hours.hour == UNDATED]
-    statement = hours_of(chosen, chosen.used_since if is_dated else None, *columns).where(_hours.requests > 0, *spans)
+    statement = hours_of(chosen, chosen.used_since if is_dated else None, *columns).where(has_usage(_hours), *spans)
     if chosen.used_model is not None:
         statement = statement.where(_hours.model == chosen.used_model)
     # The hours themselves say when they were: no need to look for such hours in each session as well.

@@ -18,7 +18,7 @@ from demerit.store.schema import session_hours
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _hours = session_hours.c
-_SUMS = tuple(whole(_hours[name]) for name in ("messages", "prompts", "tool_calls", "active_s"))
+_SUMS = tuple(whole(_hours[name]) for name in ("messages", "prompts", "tool_calls", "active_us"))
 
 
 def _by_hour(ask: Ask) -> Found:
@@ -61,8 +61,8 @@ def _active(chosen: Filter, *columns: ColumnElement[Any]) -> Select[Any]:
 
 
 def _figures(sums: list[int]) -> tuple[Value, ...]:
-    messages, prompts, calls, active_s = sums
-    return (messages, prompts, calls, active_s / 60)
+    messages, prompts, calls, active_us = sums
+    return (messages, prompts, calls, active_us / 60_000_000)
 
 
 def _found(ask: Ask, rows: list[Row], keys: int, found: dict[Any, list[int]]) -> Found:

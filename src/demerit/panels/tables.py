@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -240,10 +241,17 @@ def reference(panels: Mapping[str, Panel]) -> str:
 
 
 def _described(panel: Panel) -> str:
-    lines = [f"## {panel.name}", "", f"**{panel.question}** {panel.why}", "", f"Time: {panel.time_base}", ""]
+    lines = [
+        f"## {panel.name}",
+        "",
+        *_wrapped(f"**{panel.question}** {panel.why}"),
+        "",
+        *_wrapped(f"Time: {panel.time_base}"),
+        "",
+    ]
     for number, (name, view) in enumerate(panel.views.items()):
         usual = " (the usual view)" if number == 0 and len(panel.views) > 1 else ""
-        lines += [f"By `{name}`{usual}: {view.how}", ""]
+        lines += [*_wrapped(f"By `{name}`{usual}: {view.how}"), ""]
         same = next((other for other in list(panel.views)[:number] if panel.views[other].columns == view.columns), None)
         if same is not None:
             lines += [f"Its columns are those of `{same}`.", ""]
@@ -252,3 +260,7 @@ def _described(panel: Panel) -> str:
         lines += [f"| `{column.name}` | {column.unit} | {column.help} |" for column in view.columns]
         lines.append("")
     return "\n".join(lines)
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, 120, break_on_hyphens=False, break_long_words=False)

@@ -109,7 +109,7 @@ def generations(connection: Connection, key: str) -> list[int]:
 
 class Frame(NamedTuple):
     start: int
-    bytes: int
+    size: int
     data: bytes
 
 
@@ -187,7 +187,7 @@ def _joined(connection: Connection, log: Archived, made: list[Frame]) -> list[Fr
         .order_by(frame.start.desc())
         .limit(1)
     ).first()
-    if last is None or last.bytes + made[0].bytes > _SMALL_FRAME:
+    if last is None or last.bytes + made[0].size > _SMALL_FRAME:
         return made
     of_it = and_(frame.key == log.key, frame.generation == log.generation, frame.start == last.start)
     connection.execute(delete(archived_frames).where(of_it))

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, insert
+from sqlalchemy import URL, Connection, Dialect, Engine, Table, create_engine, event, insert
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -47,7 +47,7 @@ def make_engine(url: URL) -> Engine:
 
 def _set_up_sqlite(connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
     # The driver would begin transactions by itself, too late for a snapshot and never for DDL.
-    connection.isolation_level = None  # type: ignore[attr-defined]
+    connection.isolation_level = None
     cursor = connection.cursor()
     for pragma in (
         "journal_mode = wal",
@@ -123,15 +123,13 @@ def in_words(error: Exception, where: str) -> StoreError:
 
 
 @cache
-def _insert_sql(table: Table, dialect_name: str) -> str:
-    from sqlalchemy.dialects import postgresql, sqlite
-
-    dialect = sqlite.dialect() if dialect_name == "sqlite" else postgresql.dialect(paramstyle="format")
-    return str(insert(table).compile(dialect=dialect))
+def _insert_sql(table: Table, dialect: Dialect) -> str:
+    given = [column.name for column in table.c if column.computed is None]
+    return str(insert(table).compile(dialect=dialect, column_keys=given))
 
 
 def insert_rows(connection: Connection, table: Table, rows: Iterable[Sequence[Any]]) -> None:
-    """Insert rows, each a value for every column of the table in its order: the quick way for many."""
+    """Insert rows, each a value for every column of the table in its order, computed ones aside: for many at once."""
     listed = rows if isinstance(rows, list) else list(rows)
     if listed:
-        connection.exec_driver_sql(_insert_sql(table, connection.dialect.name), listed)
+        connection.exec_driver_sql(_insert_sql(table, connection.dialect), listed)

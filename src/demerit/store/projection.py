@@ -434,7 +434,7 @@ class _Hour(msgspec.Struct):
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     output_tokens: int = 0
-    reasoning_tokens: int = 0
+    reasoning_tokens: int | None = None
     cost_usd: float | None = None
     unpriced_requests: int = 0
     unpriced_tokens: int = 0
@@ -576,7 +576,8 @@ def _spend(row: UsageRow, hours: dict[tuple[int, str], _Hour]) -> None:
     hour.cache_read_tokens += row.cache_read_tokens
     hour.cache_write_tokens += row.cache_write_5m_tokens + row.cache_write_1h_tokens
     hour.output_tokens += row.output_tokens
-    hour.reasoning_tokens += row.reasoning_tokens or 0
+    if row.reasoning_tokens is not None:
+        hour.reasoning_tokens = (hour.reasoning_tokens or 0) + row.reasoning_tokens
     if row.cost_usd is None:
         hour.unpriced_requests += 1
         hour.unpriced_tokens += row.tokens
@@ -585,9 +586,7 @@ def _spend(row: UsageRow, hours: dict[tuple[int, str], _Hour]) -> None:
 
 
 def _hour_row(session_id: int, key: tuple[int, str], hour: _Hour) -> Row:
-    values = list(msgspec.structs.astuple(hour))
-    values[3] = round(hour.active_us / 1_000_000)
-    return (session_id, *key, *values)
+    return (session_id, *key, *msgspec.structs.astuple(hour))
 
 
 def _totals(usage: Sequence[UsageRow]) -> dict[str, Any]:

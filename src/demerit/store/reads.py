@@ -14,7 +14,21 @@ from math import isfinite
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Row, and_, case, func, literal_column, select, tuple_
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Float,
+    Row,
+    and_,
+    case,
+    func,
+    literal,
+    literal_column,
+    select,
+    tuple_,
+)
+from sqlalchemy.sql.visitors import iterate
 
 from demerit.quality.context import context_health, is_context_reset
 from demerit.quality.report import Report
@@ -184,6 +198,8 @@ def list_sessions(
     place = None if after is None else read_cursor(after, _Place)
     if place is not None and (place.sort, place.descending) != (sort, descending):
         raise BadCursor("this place is one of a list in another order; begin again at the first page")
+    if place is not None and isinstance(place.key, float) and sort != "cost":
+        raise _bad_cursor(after)
     limit = max(1, min(limit, _MOST_ROWS))
     found = _keys(connection, chosen, sort, descending, limit + 1, place)
     page = found[:limit]
@@ -207,13 +223,10 @@ def _keys(
             query = select(number, key).select_from(_graded).where(*conditions(chosen))
         query = query.where(key.is_not(None))
         if place is not None:
-            here, there = tuple_(key, number), tuple_(place.key, place.id)
+            value = literal(place.key, Float() if sort == "cost" else BigInteger())
+            here, there = tuple_(key, number), tuple_(value, literal(place.id, BigInteger()))
             # The first says nothing new, but lets SQLite begin at that place in the index of a computed key.
-            query = (
-                query.where(key <= place.key, here < there)
-                if descending
-                else query.where(key >= place.key, here > there)
-            )
+            query = query.where(key <= value, here < there) if descending else query.where(key >= value, here > there)
         order = (key.desc(), number.desc()) if descending else (key, number)
         found += [(row[0], row[1]) for row in connection.execute(query.order_by(*order).limit(limit))]
     if len(found) < limit:
@@ -229,9 +242,10 @@ def _keys(
 def count_sessions(connection: Connection, chosen: Filter) -> int:
     """How many sessions are chosen."""
     query = chosen_sessions(chosen, func.count())
-    if chosen.grade is None and chosen.outcome is None and chosen.ending is None:
+    demanded = conditions(chosen)
+    if not any(getattr(part, "table", None) is session_signals for one in demanded for part in iterate(one)):
         # No condition needs the signals, and SQLite would look them up for each session all the same.
-        query = select(func.count()).select_from(sessions).where(*conditions(chosen))
+        query = select(func.count()).select_from(sessions).where(*demanded)
     found: int = connection.execute(query).scalar_one()
     return found
 
@@ -318,10 +332,14 @@ def read_cursor(text: str, kind: type[P]) -> P:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         place = msgspec.json.decode(data, type=kind)
     except (ValueError, msgspec.MsgspecError):
-        raise BadCursor(f"{text[:80]!r} is no place in this list; begin again at the first page") from None
+        raise _bad_cursor(text) from None
     if any(isinstance(value, float) and not isfinite(value) for value in msgspec.structs.astuple(place)):  # type: ignore[arg-type]
-        raise BadCursor(f"{text[:80]!r} is no place in this list; begin again at the first page")
+        raise _bad_cursor(text)
     return place
+
+
+def _bad_cursor(text: str | None) -> BadCursor:
+    return BadCursor(f"{(text or '')[:80]!r} is no place in this list; begin again at the first page")
 
 
 # --- one session -----------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    Computed,
     Float,
     ForeignKey,
     Index,
@@ -122,6 +123,7 @@ sessions = Table(
     Column("started_us", BigInteger),
     Column("ended_us", BigInteger),
     Column("last_us", BigInteger),  # last sign of life: `ended_us`, or when a log without times was written
+    Column("begun_us", BigInteger, Computed("coalesce(started_us, last_us)", persisted=True)),  # to sort and cut by
     Column("is_terminal", Boolean, nullable=False),
     Column("messages", Integer, nullable=False),  # its own, without what it repeats of another session
     Column("user_messages", Integer, nullable=False),
@@ -153,8 +155,8 @@ sessions = Table(
     Index(None, "agent", "parent_source_id"),
     Index(None, "parent_id"),
     Index(None, "copy_of"),
-    Index(None, "started_us", "id"),
-    Index(None, "project_id", "started_us"),
+    Index(None, "begun_us", "id"),
+    Index(None, "project_id", "begun_us"),
     Index(None, "epoch"),
     Index("ix_sessions_due", "last_us", "id", sqlite_where=text("is_stale"), postgresql_where=text("is_stale")),
     Index(
@@ -308,13 +310,13 @@ session_hours = _clustered(
     Column("messages", Integer, nullable=False),
     Column("prompts", Integer, nullable=False),
     Column("tool_calls", Integer, nullable=False),
-    Column("active_s", Integer, nullable=False),
+    Column("active_us", BigInteger, nullable=False),
     Column("requests", Integer, nullable=False),
     Column("input_tokens", BigInteger, nullable=False),
     Column("cache_read_tokens", BigInteger, nullable=False),
     Column("cache_write_tokens", BigInteger, nullable=False),
     Column("output_tokens", BigInteger, nullable=False),
-    Column("reasoning_tokens", BigInteger, nullable=False),
+    Column("reasoning_tokens", BigInteger),
     Column("cost_usd", Float),
     Column("unpriced_requests", Integer, nullable=False),
     Column("unpriced_tokens", BigInteger, nullable=False),

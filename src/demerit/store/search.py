@@ -307,6 +307,9 @@ def search(
     """
     terms = _terms(query)
     place = None if after is None else read_cursor(after, _Place)
+    if connection.dialect.name == "postgresql":
+        # The driver prepares what it runs often, and a plan for any word reads the whole table for a rare one.
+        connection.exec_driver_sql("set local plan_cache_mode = force_custom_plan")
     matches = connection.execute(_ranked(connection, terms, chosen, kinds)).all()
     rows = sorted(matches, key=lambda row: -row.id)[:RANKED]
     best: dict[int, list[tuple[float, Row[Any]]]] = {}

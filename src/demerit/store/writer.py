@@ -50,6 +50,7 @@ from demerit.store.texts import unpacked
 
 _SUMS = (session_hours, session_tools, session_files, session_defects)
 _ROWS = (events, file_changes, messages, session_heads, tool_calls, usage_events)
+_SESSION_COLUMNS = [column.name for column in sessions.c if column.computed is None]
 _AT_A_TIME = 500
 _FAMILY = 1000
 T = TypeVar("T")
@@ -237,7 +238,9 @@ class _Changes:
         else:
             name = (log_id, values["source_id"])
             self.places[name] = place = self.places.get(name, -1) + 1
-            self.rows[sessions].append(tuple({"id": number, "place": place, **values}[c.name] for c in sessions.c))
+            self.rows[sessions].append(
+                tuple({"id": number, "place": place, **values}[name] for name in _SESSION_COLUMNS)
+            )
         self.new[number] = found
         self.rows[session_heads] += [(key, number) for key in found.heads]
         self.rows[usage_events] += [(number, *msgspec.structs.astuple(row)) for row in found.usage]

@@ -86,6 +86,9 @@ def upgrade() -> None:
         sa.Column("started_us", sa.BigInteger(), nullable=True),
         sa.Column("ended_us", sa.BigInteger(), nullable=True),
         sa.Column("last_us", sa.BigInteger(), nullable=True),
+        sa.Column(
+            "begun_us", sa.BigInteger(), sa.Computed("coalesce(started_us, last_us)", persisted=True), nullable=True
+        ),
         sa.Column("is_terminal", sa.Boolean(), nullable=False),
         sa.Column("messages", sa.Integer(), nullable=False),
         sa.Column("user_messages", sa.Integer(), nullable=False),
@@ -125,6 +128,7 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_sessions_agent_parent_source_id"), "sessions", ["agent", "parent_source_id"], unique=False)
     op.create_index(op.f("ix_sessions_agent_source_id"), "sessions", ["agent", "source_id"], unique=False)
+    op.create_index(op.f("ix_sessions_begun_us_id"), "sessions", ["begun_us", "id"], unique=False)
     op.create_index(op.f("ix_sessions_copy_of"), "sessions", ["copy_of"], unique=False)
     op.create_index(
         "ix_sessions_due",
@@ -144,8 +148,7 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_sessions_epoch"), "sessions", ["epoch"], unique=False)
     op.create_index(op.f("ix_sessions_parent_id"), "sessions", ["parent_id"], unique=False)
-    op.create_index(op.f("ix_sessions_project_id_started_us"), "sessions", ["project_id", "started_us"], unique=False)
-    op.create_index(op.f("ix_sessions_started_us_id"), "sessions", ["started_us", "id"], unique=False)
+    op.create_index(op.f("ix_sessions_project_id_begun_us"), "sessions", ["project_id", "begun_us"], unique=False)
     op.create_table(
         "events",
         sa.Column("session_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
@@ -270,13 +273,13 @@ def upgrade() -> None:
         sa.Column("messages", sa.Integer(), nullable=False),
         sa.Column("prompts", sa.Integer(), nullable=False),
         sa.Column("tool_calls", sa.Integer(), nullable=False),
-        sa.Column("active_s", sa.Integer(), nullable=False),
+        sa.Column("active_us", sa.BigInteger(), nullable=False),
         sa.Column("requests", sa.Integer(), nullable=False),
         sa.Column("input_tokens", sa.BigInteger(), nullable=False),
         sa.Column("cache_read_tokens", sa.BigInteger(), nullable=False),
         sa.Column("cache_write_tokens", sa.BigInteger(), nullable=False),
         sa.Column("output_tokens", sa.BigInteger(), nullable=False),
-        sa.Column("reasoning_tokens", sa.BigInteger(), nullable=False),
+        sa.Column("reasoning_tokens", sa.BigInteger(), nullable=True),
         sa.Column("cost_usd", sa.Float(), nullable=True),
         sa.Column("unpriced_requests", sa.Integer(), nullable=False),
         sa.Column("unpriced_tokens", sa.BigInteger(), nullable=False),
