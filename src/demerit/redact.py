@@ -93,10 +93,8 @@ def redact_value(value: Any) -> Any:
 def _redacted_field(kind: str, value: str) -> str:
     data = value.encode("utf-8", "surrogatepass")
     # A language model's own tokens are short strings in fields called `token`.
-    is_trivial = (
-        len(data) < (4 if kind == "password" else 8) or data.lower() in _WORDS or _PLACEHOLDER.search(data[:_LOOK])
-    )
-    if is_trivial or _MARKER.search(data) or (kind == "auth" and not _is_basic(data)):
+    is_trivial = len(data) < (4 if kind == "password" else 8) or data.lower() in _WORDS
+    if is_trivial or _PLACEHOLDER_ALONE.match(data) or (kind == "auth" and not _is_basic(data)):
         return redact(value)
     return _marker(kind, data).decode()
 
@@ -414,14 +412,16 @@ _BARE = re.compile(rb"(?:[^\s\"'`;<>\\,]|,(?!\s|[\w-]{0,32}[=:]|[\"'\\]|\Z))+")
 _BARE_IN_URL = re.compile(rb"[^\s\"'`;<>\\,&#?]+")
 _SCHEME = re.compile(rb"(?:bearer|basic|token|bot|apikey|ssws)(?:[ \t]|%20|\+)+", re.I)
 
+_VARIABLE = rb"\A(?:\$\{?[A-Za-z_]\w*\}?|%\(?\w+\)?[%s]|<.*>|\{.*\}|\[.*\]|\*+|\.+|x+|X+)\Z"
+_PLACEHOLDER_ALONE = re.compile(_VARIABLE, re.S)
 _PLACEHOLDER = re.compile(
-    rb"\A(?:\$\{?[A-Za-z_]\w*\}?|%\(?\w+\)?[%s]|<.*>|\{.*\}|\[.*\]|\*+|\.+|x+|X+)\Z"
-    rb"|\$\{|\{\{|\$\(|\.\.\.|\xe2\x80\xa6|\*\*\*|xxxx|XXXX|your[_-]|YOUR[_-]|REDACTED|redacted|placeholder",
+    _VARIABLE
+    + rb"|\$\{|\{\{|\$\(|\.\.\.|\xe2\x80\xa6|\*\*\*|xxxx|XXXX|your[_-]|YOUR[_-]|REDACTED|redacted|placeholder",
     re.S,
 )
 _WORDS = frozenset(
     b"password passwd pass pw secret token apikey api_key key none null true false undefined string str bearer basic "
-    b"required optional changeme username user root postgres admin aws4-hmac-sha256".split()
+    b"required optional changeme redacted username user root postgres admin aws4-hmac-sha256".split()
 )
 _CODE = re.compile(
     rb"[()\[{<]|[0-9]{1,6}[)\]}]|[A-Za-z_$][\w$]{0,60}(?:(?:\?\.|\.|::|->)[A-Za-z_][\w$]{0,60}){0,12}(?:[(\[{]|[.,:;)\]}]*\Z)"
@@ -433,69 +433,77 @@ _PATH = re.compile(rb"(?:\.{1,2}|~|/[a-z]{2,12}|/Users|[A-Za-z]:)?[/\\][\w./\\ -
 
 
 def _by_name(data: bytes, low: bytes) -> Iterator[Secret]:
+    bare = _Bare(data)
     for word in _WORDS_IN_NAMES:
         at = low.find(word)
-        scanned = 0, 0
         while at >= 0:
-            match = _ASSIGNED.match(data, at + len(word))
             following = at + len(word)
-            if match:
-                following = match.end(1)
-                secret, scanned = _assigned(data, at, match, scanned)
+            if match := _ASSIGNED.match(data, following):
+                secret = _assigned(data, at, match, bare)
+                following = match.end(1)  # the rest of the name has the same value
                 if secret:
                     following = secret.end
                     yield secret
             at = low.find(word, following)
 
 
-def _assigned(
-    data: bytes, at: int, match: re.Match[bytes], scanned: tuple[int, int]
-) -> tuple[Secret | None, tuple[int, int]]:
-    """The secret that is given to the name around `at`, and where the last value without quotes began and ended."""
+class _Bare:
+    """Where values without quotes end. One that is itself full of names is read once, not once a name."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._start = self._end = 0
+
+    def end(self, start: int) -> int:
+        if not self._start <= start < self._end:
+            self._start, self._end = start, _trimmed(_BARE.match(self._data, start), start)
+        return self._end
+
+
+def _trimmed(match: re.Match[bytes] | None, start: int) -> int:
+    return start + len(match[0].rstrip(b".,:)]}")) if match else start  # the end of a sentence, of a call
+
+
+def _assigned(data: bytes, at: int, match: re.Match[bytes], bare: _Bare) -> Secret | None:
+    """The secret that is given to the name around `at`."""
     first = at
     while first and at - first < _NAME_BYTES and data[first - 1] in _IN_NAMES:
         first -= 1
     before = data[max(0, first - 2) : first]
     if before[-1:] == b"\\" and data[first] in b"bfnrt" and first < at:
         first += 1
+    if data.endswith(b"[REDACTED:", 0, first):
+        return None
     name = data[first : match.end(1)]
-    if (
-        (match[2] and before[-1:] != b"<")
-        or (match[3] and not name.startswith(b"--"))
-        or (
-            before[-1:] == b":" and (before == b"::" or data[match.end() - 1 : match.end()] == b":")
-        )  # a name in an ARN
-        or data.endswith(b"[REDACTED:", 0, first)
-    ):
-        return None, scanned
     kind = _kind_of_name(name[-_NAME_BYTES:].decode())
-    if kind is None:
-        return None, scanned
-    start = match.end()
-    quote = _QUOTE.match(data, start)
+    if kind is None or not _is_given(data, match, before, name):
+        return None
+    quote = _QUOTE.match(data, match.end())
+    start = quote.end() if quote else match.end()
     end = _closing(data, quote) if quote else -1
-    start = quote.end() if quote else start
     is_quoted = end >= 0
-    if not is_quoted:
-        if before[-1:] in (b"?", b"&") or before == b"p;":
-            bare = _BARE_IN_URL.match(data, start)
-            end = start + len(bare[0].rstrip(b".,:)]}")) if bare else start
-        elif scanned[0] <= start < scanned[1]:
-            end = scanned[1]  # a value that looks like names and values: it is read once, not once a name
-        else:
-            if scheme := _SCHEME.match(data, start):
-                start = scheme.end()
-            bare = _BARE.match(data, start)
-            end = start + len(bare[0].rstrip(b".,:)]}")) if bare else start
-            scanned = start, end
-    elif scheme := _SCHEME.match(data, start, end):
+    if scheme := _SCHEME.match(data, start, end if is_quoted else len(data)):
         start = scheme.end()
-    if match[2] and data[end : end + 2] != b"</":
-        return None, scanned
+    if not is_quoted:
+        is_in_url = before[-1:] in (b"?", b"&") or before == b"p;"  # ?name=, &name=, &amp;name=
+        end = _trimmed(_BARE_IN_URL.match(data, start), start) if is_in_url else bare.end(start)
+    if end <= start or (match[2] and data[end : end + 2] != b"</"):
+        return None
     is_of_shell = data[match.end(1) : match.end()] == b"="
-    if end <= start or not _is_value(data[start : min(end, start + _LOOK)], kind, name, is_quoted, is_of_shell):
-        return None, scanned
-    return Secret("basic-auth" if kind == "auth" else kind, start, end), scanned
+    if not _is_value(data[start : min(end, start + _LOOK)], kind, name, is_quoted, is_of_shell):
+        return None
+    return Secret("basic-auth" if kind == "auth" else kind, start, end)
+
+
+def _is_given(data: bytes, match: re.Match[bytes], before: bytes, name: bytes) -> bool:
+    """What follows the name is its value: not the text after a tag or a word, not the next part of an ARN."""
+    if match[2]:
+        return before[-1:] == b"<"
+    if match[3]:
+        return name.startswith(b"--")
+    if before[-1:] == b":":
+        return before != b"::" and data[match.end() - 1 : match.end()] != b":"
+    return True
 
 
 def _closing(data: bytes, quote: re.Match[bytes]) -> int:

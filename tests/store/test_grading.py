@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,7 @@ from tests.quality.sessions import (
 from tests.store.logs import NEWER, keep, report_of, without_cost
 from tests.store.rows import add_session
 
+import demerit
 from demerit import ingest
 from demerit.model import CallStatus, Event, Message, ParseLoss, Session, Usage
 from demerit.quality import SIGNALS_VERSION, Report, assess
@@ -554,7 +556,6 @@ def test_a_row_that_contradicts_itself_is_refused(store: Store, wrong: dict[str,
         "duplicate_prompts": 1,
         "no_code_prompts": 1,
         "unstructured_start": True,
-        "report": b"",
     }
     with store.writing() as connection:
         number = add_session(connection, signals_version=None)
@@ -643,7 +644,12 @@ def test_memory_is_flat_over_the_length_of_a_session(store: Store) -> None:
 def _measured(url: str) -> list[dict[str, Any]]:
     """Settle each session of a store in a process of its own, and tell how its memory grew."""
     done = subprocess.run(
-        [sys.executable, "-c", _SETTLE, url], stdout=subprocess.PIPE, text=True, timeout=300, check=True
+        [sys.executable, "-c", _SETTLE, url],
+        env={**os.environ, "PYTHONPATH": str(Path(demerit.__file__).parents[1])},
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=300,
+        check=True,
     )
     return [json.loads(line) for line in done.stdout.splitlines()]
 

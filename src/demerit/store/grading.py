@@ -27,6 +27,7 @@ from demerit.store.schema import (
     logs,
     messages,
     session_advice,
+    session_reports,
     session_signals,
     session_tools,
     sessions,
@@ -360,14 +361,21 @@ def _tallies(connection: Connection, session_id: int, name: Any) -> dict[str, To
 
 
 def _keep(connection: Connection, session_id: int, report: Report) -> None:
-    connection.execute(delete(session_signals).where(session_signals.c.session_id == session_id))
-    connection.execute(delete(session_advice).where(session_advice.c.session_id == session_id))
+    forget_reports(connection, session_id)
     keep_reports(connection, [(session_id, report)])
+
+
+def forget_reports(connection: Connection, session_id: int) -> None:
+    """Delete the signals and the card of a session."""
+    for table in (session_signals, session_reports, session_advice):
+        connection.execute(delete(table).where(table.c.session_id == session_id))
 
 
 def keep_reports(connection: Connection, reports: Sequence[tuple[int, Report]]) -> None:
     """Keep the cards of sessions that have none, and the signals in them."""
     insert_rows(connection, session_signals, [_signals_row(number, report) for number, report in reports])
+    cards = [(number, packed_bytes(msgspec.json.encode(report))) for number, report in reports]
+    insert_rows(connection, session_reports, cards)
     advice = [(number, one.rule) for number, report in reports for one in report.advice]
     insert_rows(connection, session_advice, advice)
     for at in range(0, len(reports), _AT_A_TIME):
@@ -401,7 +409,6 @@ def _signals_row(session_id: int, report: Report) -> tuple[Any, ...]:
             if thinking
             else (None, None, None, None)
         ),
-        packed_bytes(msgspec.json.encode(report)),
     )
 
 

@@ -24,7 +24,6 @@ from demerit.store.schema import (
     logs,
     metadata,
     projects,
-    pruned,
     sessions,
     texts,
     verdicts,
@@ -108,7 +107,7 @@ def plan_prune(
         raise ValueError("say which sessions are not to be kept: older than a time, of a project, or beyond a size")
     with store.reading() as connection:
         fixed, kept = _kept(connection, older_than, project)
-        keys = dict(connection.execute(select(logs.c.id, logs.c.key)).tuples().all())
+        keys = {row[0]: row[1] for row in connection.execute(select(logs.c.id, logs.c.key))}
     with store.explaining(), store.archive_engine.connect() as connection:
         fixed_too, archived = _archived_bytes(connection)
     of_log = {number: archived.get(key, 0) for number, key in keys.items()}
@@ -117,7 +116,7 @@ def plan_prune(
         (one for one in kept.values() if one.is_meant),
         key=lambda one: (one.last_us is None, one.last_us or 0, one.id),
     )
-    left_in = defaultdict(int)
+    left_in: defaultdict[int, int] = defaultdict(int)
     for one in kept.values():
         left_in[one.log_id] += 1
     like = _alike(kept)
@@ -184,7 +183,7 @@ def _kept(connection: Connection, older_than: datetime | None, project: str | No
         select(row.id, row.log_id, row.agent, row.source_id, row.copy_of, row.last_us, size.label("size"), meant)
     ).all()
     of_texts = select(texts.c.session_id, func.sum(func.length(texts.c.data)) + _TEXT_BYTES * func.count())
-    sizes = dict(connection.execute(of_texts.group_by(texts.c.session_id)).tuples().all())
+    sizes = {row[0]: row[1] for row in connection.execute(of_texts.group_by(texts.c.session_id))}
     sizes = {number: sizes.get(number, 0) + size for number, *_, size, _ in found}
     fixed, scale = _scaled(connection, sum(sizes.values()))
     return fixed, {
@@ -197,7 +196,7 @@ def _archived_bytes(connection: Connection) -> tuple[float, dict[str, float]]:
     """What the archive takes without any log, and every log in it."""
     frame = archived_frames.c
     of_log = select(frame.key, func.sum(func.length(frame.data)) + _SESSION_BYTES).group_by(frame.key)
-    sizes = dict(connection.execute(of_log).tuples().all())
+    sizes = {row[0]: row[1] for row in connection.execute(of_log)}
     fixed, scale = _scaled(connection, sum(sizes.values()))
     return fixed, {key: scale * size for key, size in sizes.items()}
 
@@ -296,7 +295,7 @@ def _forget_archived(store: Store) -> int:
         empty = select(logs.c.key).where(logs.c.reason.is_(None), ~used.exists()).order_by(logs.c.id)
         keys = list(connection.execute(empty).scalars())
     with store.explaining(), store.archive_engine.connect() as connection:
-        there = []
+        there: list[str] = []
         for at in range(0, len(keys), _KEYS_AT_A_TIME):
             some = archived_logs.c.key.in_(keys[at : at + _KEYS_AT_A_TIME])
             there += connection.execute(select(archived_logs.c.key).where(some)).scalars()

@@ -24,7 +24,6 @@ from sqlalchemy import (
     case,
     func,
     literal,
-    literal_column,
     select,
     tuple_,
 )
@@ -49,6 +48,7 @@ from demerit.store.schema import (
     logs,
     messages,
     projects,
+    session_reports,
     session_signals,
     sessions,
     texts,
@@ -156,15 +156,12 @@ class SessionPage(msgspec.Struct, frozen=True):
     """Where the next page begins; None: there is none."""
 
 
-# As they stand in the indexes for these orders, so without parameters.
-_ZERO: ColumnElement[int] = literal_column("0")
-_CACHED = func.coalesce(sessions.c.cache_read_tokens, _ZERO) + func.coalesce(sessions.c.cache_write_tokens, _ZERO)
 _KEYS: Mapping[str, ColumnElement[Any]] = {
     "started": started_us,
     "score": session_signals.c.score,
-    "duration": sessions.c.ended_us - sessions.c.started_us,
+    "duration": sessions.c.duration_us,
     "cost": sessions.c.cost_usd,
-    "tokens": sessions.c.input_tokens + _CACHED + sessions.c.output_tokens,
+    "tokens": sessions.c.tokens,
     "messages": sessions.c.messages,
 }
 
@@ -489,7 +486,9 @@ def read_session(connection: Connection, session_id: int) -> SessionView:
 def read_report(connection: Connection, session_id: int) -> Report | None:
     """The card of a session; None where it is not measured. Raises StoreError when it is damaged."""
     data = connection.execute(
-        select(session_signals.c.report).select_from(with_signals).where(sessions.c.id == session_id)
+        select(session_reports.c.data)
+        .select_from(with_signals.join(session_reports, session_reports.c.session_id == session_signals.c.session_id))
+        .where(sessions.c.id == session_id)
     ).scalar()
     if data is None:
         return None

@@ -7,6 +7,7 @@ A change here is a new file in `migrations/versions/` as well: a test compares t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -101,6 +102,10 @@ projects = Table(
     CheckConstraint(_one_of("kind", ("remote", "folder")), "kind"),
 )
 
+# What every list leaves out, and what it may be sorted by.
+_NO_COPY: dict[str, Any] = {"sqlite_where": text("copy_of is null"), "postgresql_where": text("copy_of is null")}
+_TOKENS = "(input_tokens + coalesce(cache_read_tokens, 0) + coalesce(cache_write_tokens, 0) + output_tokens)"
+
 sessions = Table(
     "sessions",
     metadata,
@@ -123,6 +128,8 @@ sessions = Table(
     Column("started_us", BigInteger),
     Column("ended_us", BigInteger),
     Column("last_us", BigInteger),  # last sign of life: `ended_us`, or when a log without times was written
+    Column("duration_us", BigInteger, Computed("ended_us - started_us", persisted=True)),
+    Column("tokens", BigInteger, Computed(_TOKENS, persisted=True)),  # of all classes; NULL where there is no usage
     Column("begun_us", BigInteger, Computed("coalesce(started_us, last_us)", persisted=True)),  # to sort and cut by
     Column("is_terminal", Boolean, nullable=False),
     Column("messages", Integer, nullable=False),  # its own, without what it repeats of another session
@@ -156,6 +163,11 @@ sessions = Table(
     Index(None, "parent_id"),
     Index(None, "copy_of"),
     Index(None, "begun_us", "id"),
+    Index("ix_sessions_by_start", "epoch", "begun_us", "id", **_NO_COPY),
+    Index("ix_sessions_by_length", "epoch", "duration_us", "id", **_NO_COPY),
+    Index("ix_sessions_by_cost", "epoch", "cost_usd", "id", **_NO_COPY),
+    Index("ix_sessions_by_tokens", "epoch", "tokens", "id", **_NO_COPY),
+    Index("ix_sessions_by_messages", "epoch", "messages", "id", **_NO_COPY),
     Index(None, "project_id", "begun_us"),
     Index(None, "epoch"),
     Index("ix_sessions_due", "last_us", "id", sqlite_where=text("is_stale"), postgresql_where=text("is_stale")),
@@ -230,7 +242,18 @@ messages = _clustered(
         " and (prompt_version is null) = (prompt_digest is null)",
         "prompt_facts_together",
     ),
+    Index(
+        "ix_messages_prompts",
+        "session_id",
+        "prompt_digest",
+        "ordinal",
+        "prompt_short",
+        "is_replayed",
+        sqlite_where=text("prompt_digest is not null"),
+        postgresql_where=text("prompt_digest is not null"),
+    ),
 )
+
 
 tool_calls = _clustered(
     "tool_calls",
@@ -285,6 +308,7 @@ usage_events = _clustered(
     Column("context_tokens", BigInteger),  # size of the prompt; NULL: no request of the session's own conversation
     Column("is_counted", Boolean, nullable=False),  # no other session has it, or this one has more of it
     Column("cost_usd", Float),  # NULL: no price is known
+    Index(None, "session_id", "message_ordinal"),
     Index("ix_usage_events_key", "key", sqlite_where=text("key is not null"), postgresql_where=text("key is not null")),
 )
 
@@ -297,6 +321,7 @@ events = _clustered(
     Column("message_ordinal", Integer),
     Column("at_us", BigInteger),
     Column("detail", Text, nullable=False),
+    Index(None, "session_id", "message_ordinal"),
 )
 
 # --- sums of a session, from its own rows ---------------------------------------------------------------------
@@ -387,7 +412,6 @@ session_signals = Table(
     Column("thinking_turns", Integer),
     Column("thinking_tail_tokens", BigInteger),
     Column("thinking_peak_tokens", BigInteger),
-    Column("report", LargeBinary, nullable=False),  # the whole card: a Report as JSON, zstd
     CheckConstraint(_one_of("outcome", Outcome), "outcome"),
     CheckConstraint(_one_of("confidence", Confidence), "confidence"),
     CheckConstraint("score between 0 and 100", "score"),
@@ -422,7 +446,14 @@ session_signals = Table(
         " and coalesce(thinking_tail_tokens, 0) between 0 and coalesce(thinking_peak_tokens, 0)",
         "thinking",
     ),
-    Index(None, "version"),
+    Index(None, "version", "score", "session_id"),
+)
+
+session_reports = _clustered(
+    "session_reports",  # apart from the signals, which are gone through by the thousand
+    metadata,
+    _session_id(primary_key=True),
+    Column("data", LargeBinary, nullable=False),  # the whole card: a Report as JSON, zstd
 )
 
 session_advice = _clustered(

@@ -107,11 +107,15 @@ _WORD = re.compile(r"[^\W_]+")
 _PIECE = re.compile(f"([{_CJK}]+)|{_LETTER}+")
 # Each can only begin where the run does, so that no run is looked at twice.
 _LONG_ASCII_RUN = re.compile(rf"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/=_-]{{{WORD_CHARS + 1},}}+")
+_RUNS = bytes(120 if code > 127 or re.match(r"[A-Za-z0-9+/=_-]", chr(code)) else 32 for code in range(256))
+_LONG = b"x" * (WORD_CHARS + 1)
+_OTHER_LETTERS = re.compile(r"[^\x00-\x7f]+")
+_SHORT_RUN = 16
 _LONG_RUN = re.compile(rf"(?<![\w+/=-])[\w+/=-]{{{WORD_CHARS + 1},}}+")
 _JOINT = re.compile(r"[\W_]")
 _MOST_MEAN_CHARS = 16  # of the words of a path or a long name; base64 has a + or a / at every 32nd letter
 _DIACRITICS = re.compile("[\u0300-\u036f]+")
-_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
+_HALVES = re.compile("[\ud800-\udfff]")
 
 
 def searchable(text: str) -> str:
@@ -125,19 +129,31 @@ def searchable(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    if text.isascii():
-        return text
+    # Letter by letter: what ASCII letters stand beside changes nothing, and they are most of any text.
+    return text if text.isascii() else _OTHER_LETTERS.sub(_fold, text).lower()
+
+
+@lru_cache(4096)
+def _folded_run(run: str) -> str:
     # Signs of Kana and syllables of Hangul are put together again: they are letters, no diacritics.
-    bare = _DIACRITICS.sub("", unicodedata.normalize("NFKD", text.casefold()))
+    bare = _DIACRITICS.sub("", unicodedata.normalize("NFKD", run.casefold()))
     return unicodedata.normalize("NFC", bare).casefold()
 
 
+def _fold(found: re.Match[str]) -> str:
+    return _folded_run(found[0]) if len(found[0]) < _SHORT_RUN else _folded_run.__wrapped__(found[0])
+
+
 def _split(folded: str) -> str:
-    if folded.isascii():
-        if "\0" in folded:
-            folded = folded.replace("\0", " ")
-        return _LONG_ASCII_RUN.sub(_without_blob, folded)
-    return _LONG_RUN.sub(_without_blob, _CJK_RUN.sub(_pairs, _NOT_TEXT.sub(" ", folded)))
+    if "\0" in folded:
+        folded = folded.replace("\0", " ")
+    is_ascii = folded.isascii()
+    if not is_ascii:
+        folded = _CJK_RUN.sub(_pairs, _HALVES.sub(" ", folded))
+    # Hardly any text has a long run, and to see that so is much quicker than with the pattern.
+    if _LONG not in folded.encode("utf-8", "replace").translate(_RUNS):
+        return folded
+    return (_LONG_ASCII_RUN if is_ascii else _LONG_RUN).sub(_without_blob, folded)
 
 
 def _pairs(found: re.Match[str]) -> str:

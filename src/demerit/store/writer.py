@@ -15,7 +15,14 @@ from demerit.quality import PromptFacts
 from demerit.quality.assess import IDLE_AFTER, Replays, changed_files
 from demerit.store.engines import insert_rows
 from demerit.store.filters import microseconds
-from demerit.store.grading import grade_session, keep_reports, repeated_calls, stored_messages, stored_session
+from demerit.store.grading import (
+    forget_reports,
+    grade_session,
+    keep_reports,
+    repeated_calls,
+    stored_messages,
+    stored_session,
+)
 from demerit.store.projection import (
     INDEXED,
     Project,
@@ -38,7 +45,6 @@ from demerit.store.schema import (
     session_files,
     session_heads,
     session_hours,
-    session_signals,
     session_tools,
     sessions,
     texts,
@@ -234,6 +240,7 @@ class _Changes:
             return
         if known is not None:
             _forget_rows(connection, number)
+            forget_reports(connection, number)
             connection.execute(update(sessions).where(sessions.c.id == number).values(**values))
         else:
             name = (log_id, values["source_id"])
@@ -699,7 +706,7 @@ def sum_up_again(connection: Connection, number: int) -> None:
     for table, rows in zip(_SUMS, sums.rows, strict=True):
         insert_rows(connection, table, rows)
     connection.execute(update(sessions).where(sessions.c.id == number).values(is_stale=True, **sums.columns))
-    connection.execute(delete(session_signals).where(session_signals.c.session_id == number))
+    forget_reports(connection, number)
 
 
 def _stored_prompts(connection: Connection, number: int) -> dict[int, PromptFacts]:

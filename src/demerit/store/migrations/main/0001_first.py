@@ -86,6 +86,16 @@ def upgrade() -> None:
         sa.Column("started_us", sa.BigInteger(), nullable=True),
         sa.Column("ended_us", sa.BigInteger(), nullable=True),
         sa.Column("last_us", sa.BigInteger(), nullable=True),
+        sa.Column("duration_us", sa.BigInteger(), sa.Computed("ended_us - started_us", persisted=True), nullable=True),
+        sa.Column(
+            "tokens",
+            sa.BigInteger(),
+            sa.Computed(
+                "(input_tokens + coalesce(cache_read_tokens, 0) + coalesce(cache_write_tokens, 0) + output_tokens)",
+                persisted=True,
+            ),
+            nullable=True,
+        ),
         sa.Column(
             "begun_us", sa.BigInteger(), sa.Computed("coalesce(started_us, last_us)", persisted=True), nullable=True
         ),
@@ -129,6 +139,46 @@ def upgrade() -> None:
     op.create_index(op.f("ix_sessions_agent_parent_source_id"), "sessions", ["agent", "parent_source_id"], unique=False)
     op.create_index(op.f("ix_sessions_agent_source_id"), "sessions", ["agent", "source_id"], unique=False)
     op.create_index(op.f("ix_sessions_begun_us_id"), "sessions", ["begun_us", "id"], unique=False)
+    op.create_index(
+        "ix_sessions_by_cost",
+        "sessions",
+        ["epoch", "cost_usd", "id"],
+        unique=False,
+        sqlite_where=sa.text("copy_of is null"),
+        postgresql_where=sa.text("copy_of is null"),
+    )
+    op.create_index(
+        "ix_sessions_by_length",
+        "sessions",
+        ["epoch", "duration_us", "id"],
+        unique=False,
+        sqlite_where=sa.text("copy_of is null"),
+        postgresql_where=sa.text("copy_of is null"),
+    )
+    op.create_index(
+        "ix_sessions_by_messages",
+        "sessions",
+        ["epoch", "messages", "id"],
+        unique=False,
+        sqlite_where=sa.text("copy_of is null"),
+        postgresql_where=sa.text("copy_of is null"),
+    )
+    op.create_index(
+        "ix_sessions_by_start",
+        "sessions",
+        ["epoch", "begun_us", "id"],
+        unique=False,
+        sqlite_where=sa.text("copy_of is null"),
+        postgresql_where=sa.text("copy_of is null"),
+    )
+    op.create_index(
+        "ix_sessions_by_tokens",
+        "sessions",
+        ["epoch", "tokens", "id"],
+        unique=False,
+        sqlite_where=sa.text("copy_of is null"),
+        postgresql_where=sa.text("copy_of is null"),
+    )
     op.create_index(op.f("ix_sessions_copy_of"), "sessions", ["copy_of"], unique=False)
     op.create_index(
         "ix_sessions_due",
@@ -160,6 +210,9 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name=op.f("fk_events_session_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("session_id", "place", name=op.f("pk_events")),
         sqlite_with_rowid=False,
+    )
+    op.create_index(
+        op.f("ix_events_session_id_message_ordinal"), "events", ["session_id", "message_ordinal"], unique=False
     )
     op.create_table(
         "file_changes",
@@ -211,6 +264,14 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("session_id", "ordinal", name=op.f("pk_messages")),
         sqlite_with_rowid=False,
+    )
+    op.create_index(
+        "ix_messages_prompts",
+        "messages",
+        ["session_id", "prompt_digest", "ordinal", "prompt_short", "is_replayed"],
+        unique=False,
+        sqlite_where=sa.text("prompt_digest is not null"),
+        postgresql_where=sa.text("prompt_digest is not null"),
     )
     op.create_table(
         "session_advice",
@@ -291,6 +352,16 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_session_hours_hour"), "session_hours", ["hour"], unique=False)
     op.create_table(
+        "session_reports",
+        sa.Column("session_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("data", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["session_id"], ["sessions.id"], name=op.f("fk_session_reports_session_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("session_id", name=op.f("pk_session_reports")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "session_signals",
         sa.Column("session_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("version", sa.Integer(), nullable=False),
@@ -315,7 +386,6 @@ def upgrade() -> None:
         sa.Column("thinking_turns", sa.Integer(), nullable=True),
         sa.Column("thinking_tail_tokens", sa.BigInteger(), nullable=True),
         sa.Column("thinking_peak_tokens", sa.BigInteger(), nullable=True),
-        sa.Column("report", sa.LargeBinary(), nullable=False),
         sa.CheckConstraint("confidence in ('high', 'medium', 'low')", name=op.f("ck_session_signals_confidence")),
         sa.CheckConstraint(
             "grade is null or grade = case when score >= 90 then 'A' when score >= 75 then 'B' when score >= 60 then 'C' when score >= 40 then 'D' else 'F' end",
@@ -347,7 +417,12 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("session_id", name=op.f("pk_session_signals")),
     )
-    op.create_index(op.f("ix_session_signals_version"), "session_signals", ["version"], unique=False)
+    op.create_index(
+        op.f("ix_session_signals_version_score_session_id"),
+        "session_signals",
+        ["version", "score", "session_id"],
+        unique=False,
+    )
     op.create_table(
         "session_tools",
         sa.Column("session_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
@@ -450,6 +525,12 @@ def upgrade() -> None:
         unique=False,
         sqlite_where=sa.text("key is not null"),
         postgresql_where=sa.text("key is not null"),
+    )
+    op.create_index(
+        op.f("ix_usage_events_session_id_message_ordinal"),
+        "usage_events",
+        ["session_id", "message_ordinal"],
+        unique=False,
     )
 
     if op.get_context().dialect.name == "sqlite":
