@@ -125,35 +125,54 @@ def searchable(text: str) -> str:
     Korean letters becomes its overlapping pairs and its last letter, so that each of its letters begins a word. Words
     of more than WORD_CHARS letters are left out, and so is base64.
     """
-    return _split(_folded(text[:INDEX_CHARS])[: 2 * INDEX_CHARS])
+    beginning = text[:INDEX_CHARS]
+    if beginning.isascii():
+        return _without_blobs(beginning)
+    # `_split` of `_folded`, with one look at the text.
+    return _without_blobs(_OTHER_LETTERS.sub(_fold_and_pair, beginning).lower()[: 2 * INDEX_CHARS])
 
 
 def _folded(text: str) -> str:
     # Letter by letter: what ASCII letters stand beside changes nothing, and they are most of any text.
-    return text if text.isascii() else _OTHER_LETTERS.sub(_fold, text).lower()
+    return text if text.isascii() else _OTHER_LETTERS.sub(lambda run: _folded_run(run[0]), text).lower()
 
 
-@lru_cache(4096)
 def _folded_run(run: str) -> str:
+    return _fold(run) if len(run) > _SHORT_RUN else _fold_short(run)
+
+
+def _fold(run: str) -> str:
     # Signs of Kana and syllables of Hangul are put together again: they are letters, no diacritics.
     bare = _DIACRITICS.sub("", unicodedata.normalize("NFKD", run.casefold()))
     return unicodedata.normalize("NFC", bare).casefold()
 
 
-def _fold(found: re.Match[str]) -> str:
-    return _folded_run(found[0]) if len(found[0]) < _SHORT_RUN else _folded_run.__wrapped__(found[0])
+_fold_short = lru_cache(4096)(_fold)
 
 
 def _split(folded: str) -> str:
-    if "\0" in folded:
-        folded = folded.replace("\0", " ")
-    is_ascii = folded.isascii()
-    if not is_ascii:
-        folded = _CJK_RUN.sub(_pairs, _HALVES.sub(" ", folded))
+    return _without_blobs(folded if folded.isascii() else _OTHER_LETTERS.sub(_pair, folded))
+
+
+def _pair(run: re.Match[str]) -> str:
+    return _paired(run[0])
+
+
+def _fold_and_pair(run: re.Match[str]) -> str:
+    return _paired(_folded_run(run[0]))
+
+
+def _paired(run: str) -> str:
+    return _CJK_RUN.sub(_pairs, _HALVES.sub(" ", run))
+
+
+def _without_blobs(words: str) -> str:
+    if "\0" in words:
+        words = words.replace("\0", " ")
     # Hardly any text has a long run, and to see that so is much quicker than with the pattern.
-    if _LONG not in folded.encode("utf-8", "replace").translate(_RUNS):
-        return folded
-    return (_LONG_ASCII_RUN if is_ascii else _LONG_RUN).sub(_without_blob, folded)
+    if _LONG not in words.encode("utf-8", "replace").translate(_RUNS):
+        return words
+    return (_LONG_ASCII_RUN if words.isascii() else _LONG_RUN).sub(_without_blob, words)
 
 
 def _pairs(found: re.Match[str]) -> str:
