@@ -15,12 +15,14 @@ import jsonschema_rs
 import pytest
 from tests.test_cli import bad, good
 
-from demerit import __version__, doctor, sources
+from demerit import __version__, config, doctor, ingest, sources
+from demerit.cli import main
 from demerit.doctor import Survey, coverage_table, in_words
 from demerit.library import Graded, grade_file
 from demerit.parsers import PARSERS
 from demerit.parsers.records import Coverage, Home, Parser
 from demerit.sources import Unreadable
+from demerit.store import Store
 
 DOCS = Path(__file__).parents[1] / "docs"
 SCHEMA = json.loads((DOCS / "doctor.schema.json").read_text(encoding="utf-8"))
@@ -367,3 +369,55 @@ def test_of_many_places_that_are_not_there_a_few_are_named(tmp_path: Path) -> No
     at = lines.index("Cline, Roo Code and Kilo Code (cline): no session")
     assert lines[at + 1].startswith("  looked in  ~/.cline/data/tasks: 0 logs")
     assert re.fullmatch(r"  and in     \d+ other places, none of which is there", lines[at + 2])
+
+
+# --- the history ------------------------------------------------------------------------------------------
+
+
+def test_the_history_its_losses_and_what_it_could_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    logs = tmp_path / ".claude" / "projects" / "p"
+    bad("one").write(logs / "one.jsonl")
+    damaged(logs / "two.jsonl")
+    broken = logs / "three.jsonl"
+    broken.mkdir()
+    database = tmp_path / "history.db"
+    settings = config.load({"DEMERIT_DATABASE_URL": str(database)})
+    with Store.open(settings.database_url) as store:
+        paths = [logs / "one.jsonl", logs / "two.jsonl", broken]
+        ingest.sync(store, settings, paths, datetime(2030, 1, 1, tzinfo=UTC))
+    (logs / "one.jsonl").unlink()
+    monkeypatch.setenv("DEMERIT_DATABASE_URL", str(database))
+    assert main(["doctor", str(logs), "--format", "json"]) == 0
+    found = json.loads(capsysbinary.readouterr().out)
+    assert jsonschema_rs.is_valid(SCHEMA, found)
+    assert found["store"]["database"] == str(database)
+    assert (found["store"]["logs"], found["store"]["sessions"], found["store"]["waiting"]) == (2, 2, 0)
+    assert found["store"]["losses"] == {"malformed_line": 2}
+    assert main(["doctor", str(logs)]) == 0
+    words = capsysbinary.readouterr().out.decode()
+    assert f"History in {database}\n  holds      2 sessions of 2 logs\n" in words
+    assert "  unread     malformed line (2)\n" in words
+
+
+def test_looking_makes_no_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    good("one").write(tmp_path / "one.jsonl")
+    monkeypatch.setenv("DEMERIT_DATABASE_URL", str(tmp_path / "history.db"))
+    assert main(["doctor", str(tmp_path / "one.jsonl"), "--format", "json"]) == 0
+    assert json.loads(capsysbinary.readouterr().out)["store"] is None
+    assert not (tmp_path / "history.db").exists()
+
+
+def test_a_history_that_cannot_be_used_is_said_and_the_rest_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    good("one").write(tmp_path / "one.jsonl")
+    (tmp_path / "history.db").write_bytes(b"this is no database" * 100)
+    monkeypatch.setenv("DEMERIT_DATABASE_URL", str(tmp_path / "history.db"))
+    assert main(["doctor", str(tmp_path / "one.jsonl")]) == 0
+    words = capsysbinary.readouterr().out.decode()
+    assert "Claude Code (claude-code): 1 session" in words
+    assert "is no SQLite database" in words

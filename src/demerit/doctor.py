@@ -22,6 +22,7 @@ from demerit.parsers import PARSERS
 from demerit.parsers.records import Coverage, Parser
 from demerit.render import clean, count, encoded, fact
 from demerit.sources import Unreadable, agent_homes, agent_logs, find_logs, read_sessions
+from demerit.store.status import Status
 
 SCHEMA = "demerit.doctor/1"
 """Raised when a key goes or changes its meaning; a new key keeps it."""
@@ -109,6 +110,30 @@ class Group(msgspec.Struct, frozen=True):
     """The first of them."""
 
 
+class Store(msgspec.Struct, frozen=True):
+    """What the history holds, and what of it could not be read."""
+
+    database: str
+    """Path of the file, or the URL without its password."""
+    trouble: str | None
+    """Why it cannot be used, in words; all below is empty then."""
+    logs: int = 0
+    gone: int = 0
+    """Of these, those that are on the disk no more."""
+    sessions: int = 0
+    waiting: int = 0
+    """Of these, those that have not come to rest, or are still to be graded."""
+    copies: int = 0
+    """Further logs of the same sessions, which count nowhere."""
+    outdated: int = 0
+    """Sessions that older parsers read and whose log is gone: they count nowhere."""
+    losses: dict[str, int] = {}
+    """What was not understood, by kind."""
+    unreadable: tuple[Group, ...] = ()
+    rebuilt_logs: int | None = None
+    """Logs that the parsers of this version have read; None when all of them are."""
+
+
 class Diagnosis(msgspec.Struct, frozen=True):
     schema: str
     versions: Versions
@@ -117,6 +142,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
     skipped: tuple[Group, ...]
     """Read, and no log."""
     unreadable: tuple[Group, ...]
+    store: Store | None = None
+    """None: nothing was kept yet (`demerit sync`)."""
 
 
 class Survey:
@@ -260,6 +287,24 @@ def coverage_table() -> str:
 # --- in words ---------------------------------------------------------------------------------------------
 
 
+def store_of(database: str, found: Status) -> Store:
+    """What a history says of itself. database: its address, without a password."""
+    reasons = [File(log.path, None, 0, 0, None, _without_content(log.reason)) for log in found.unread]
+    return Store(
+        database,
+        None,
+        found.logs,
+        found.gone,
+        found.sessions,
+        found.waiting,
+        found.copies,
+        found.outdated,
+        found.losses,
+        tuple(_groups(file for file in reasons if not _is_no_log(file))),
+        None if found.rebuilding is None else found.rebuilding.logs_done,
+    )
+
+
 def document(diagnosis: Diagnosis) -> bytes:
     """The one JSON object of `demerit doctor --format json`, in a line; docs/doctor.md has its keys."""
     return encoded(diagnosis)
@@ -286,10 +331,31 @@ class _Words:
             yield from ("", "Files", *map(self._file, found.files))
         yield from self._without("No log", found.skipped)
         yield from self._without("Not to be read", found.unreadable)
+        if found.store is not None:
+            yield from ("", *self._store(found.store))
         if walks_machine:
             yield from self._elsewhere([agent for agent in found.agents if agent not in here])
         if len(found.files) > _FILES_SHOWN:
             yield from ("", "--format json lists every file, and whose it was taken for.")
+
+    def _store(self, store: Store) -> Iterator[str]:
+        yield f"History in {self._path(store.database)}"
+        if store.trouble is not None:
+            yield f"  {clean(store.trouble)}"
+            return
+        gone = f", {store.gone:,} of them gone from the disk" if store.gone else ""
+        copies = f"; {count(store.copies, 'further copy')} of them" if store.copies else ""
+        yield f"  holds      {count(store.sessions, 'session')} of {count(store.logs, 'log')}{gone}{copies}"
+        if store.waiting:
+            yield f"  waiting    {count(store.waiting, 'session')} not at rest yet, or still to be graded"
+        if store.rebuilt_logs is not None:
+            yield f"  rebuilding {store.rebuilt_logs:,} of {store.logs:,} logs; demerit rebuild goes on with the others"
+        if store.outdated:
+            yield f"  outdated   {count(store.outdated, 'session')} whose log is gone and was not archived"
+        if store.losses:
+            kinds = ", ".join(f"{fact(kind)} ({n:,})" for kind, n in store.losses.items())
+            yield f"  unread     {kinds}"
+        yield from (f"  {line}" if line else line for line in self._without("Not to be read", store.unreadable) if line)
 
     def _agent(self, agent: Agent) -> Iterator[str]:
         newest = f", the newest of {agent.newest:%Y-%m-%d %H:%M} UTC" if agent.newest else ""

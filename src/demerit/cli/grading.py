@@ -28,6 +28,7 @@ from demerit.cli.app import (
 
 if TYPE_CHECKING:
     from demerit.ci import Gate
+    from demerit.doctor import Store as Held
     from demerit.library import Graded
     from demerit.quality.report import Report
     from demerit.quality.summary import Summary
@@ -371,6 +372,8 @@ def doctor(
 
     Names files and counts, and nothing that a transcript holds. Exits with 0 whatever it finds.
     """
+    import msgspec
+
     from demerit.doctor import Survey, document, in_words
     from demerit.sources import Unreadable
 
@@ -382,6 +385,30 @@ def doctor(
         raise Misuse(str(error)) from None
     for graded in _graded(survey.paths, moment(None), False, debugs(context)):
         survey.add(graded)
-    found = survey.result()
+    found = msgspec.structs.replace(survey.result(), store=_history())
     write(lambda: put(document(found) + b"\n" if wanted == "json" else in_words(found, home).encode()))
     return 0
+
+
+def _history() -> Held | None:
+    """What the history holds; None where there is none yet: looking makes none."""
+    from sqlalchemy import make_url
+
+    from demerit import config
+    from demerit.doctor import Store as Held
+    from demerit.doctor import store_of
+    from demerit.store import Store, StoreError
+    from demerit.store.engines import shown
+    from demerit.store.status import status
+
+    try:
+        url = make_url(config.load(os.environ).database_url)
+    except config.BadSetting as error:
+        return Held("the settings", str(error))
+    if url.get_backend_name() == "sqlite" and not os.path.exists(str(url.database)):
+        return None
+    try:
+        with Store.open(url) as store, store.reading() as connection:
+            return store_of(shown(url), status(connection, moment(None)))
+    except StoreError as error:
+        return Held(shown(url), str(error))

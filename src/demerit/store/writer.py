@@ -490,6 +490,7 @@ def _count_family(connection: Connection, family: set[int]) -> list[int]:
     """Mark what each session of a family repeats of those before it; those for which that has changed."""
     seen: dict[int, int] = {}
     last_key: dict[int, int] = {}
+    names: set[tuple[str, str]] = set()
     changed = []
     for member in _in_order(connection, family):
         keys = connection.execute(
@@ -497,7 +498,9 @@ def _count_family(connection: Connection, family: set[int]) -> list[int]:
             .where(messages.c.session_id == member.id)
             .order_by(messages.c.ordinal)
         ).all()
-        replayed = _replayed([(ordinal, key) for ordinal, key in keys], seen)
+        name = (member.agent, member.source_id)
+        replayed = _replayed([(ordinal, key) for ordinal, key in keys], seen, name in names)
+        names.add(name)
         keyed = [key for _, key in keys if key is not None]
         givers: defaultdict[int, int] = defaultdict(int)
         for ordinal, key in keys:
@@ -519,15 +522,16 @@ def _count_family(connection: Connection, family: set[int]) -> list[int]:
     return changed
 
 
-def _replayed(keys: Sequence[tuple[int, int | None]], seen: dict[int, int]) -> set[int]:
+def _replayed(keys: Sequence[tuple[int, int | None]], seen: dict[int, int], is_named_alike: bool) -> set[int]:
     """Ordinals of the messages that stand in an earlier session.
 
     A request's identity is proof. The same text at the same moment is, beside another message that is known: two
     sub-agents that were started together with one prompt are no replay of each other.
+    is_named_alike: an earlier session has this one's name, so that a single message is proof as well.
     """
     keyed = [(ordinal, key) for ordinal, key in keys if key is not None]
     known = [key in seen for _, key in keyed]
-    everything = all(known)
+    everything = all(known) and (is_named_alike or len(keyed) > 1)
     replayed: set[int] = set()
     for at, (ordinal, key) in enumerate(keyed):
         beside = (at > 0 and known[at - 1]) or (at + 1 < len(known) and known[at + 1])
