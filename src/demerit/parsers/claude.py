@@ -7,15 +7,17 @@ What is easy to get wrong, and is decided here:
   that the user said no, or that the call never ran: fixed texts of the program tell these apart.
 - Most lines of type `user` were typed by nobody: results, command output, reminders, notices, summaries.
 - A queued prompt is logged when it is queued, when it leaves the queue, and mostly once more as a prompt.
+- A log is read on from a state: what was read, but for the messages that nothing is expected to change. A line
+  that does change one of those is seen by its ids (of calls, responses and lines), and asks for a whole read.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -51,20 +53,27 @@ from demerit.parsers.records import (
     BAD_CONTENT,
     NOTHING,
     Home,
+    Known,
     LineDecoder,
     Losses,
     Parser,
     Record,
+    Resumed,
     Sample,
     Source,
+    Unsure,
+    digest,
     input_hash,
     is_given,
     json_head,
     kept_text,
+    limits_of,
     parse_time,
     raw_body,
     salvage,
+    sealed,
     token_count,
+    unsealed,
     utf8_length,
 )
 
@@ -250,11 +259,74 @@ class _Draft(msgspec.Struct, gc=False):
     notice: Notice | None = None
 
 
+class _Facts(msgspec.Struct):
+    """What a reader knows of the whole session: a state holds it as it stands in the reader."""
+
+    started: datetime | None
+    ended: datetime | None
+    session_id: str | None
+    session_ids: dict[str, None]
+    agent_id: str | None
+    own_lines: int
+    sidechain_lines: int
+    cwd: str | None
+    branch: str | None
+    version: str | None
+    titles: dict[str, str]
+    terminal: bool
+    queue: list[tuple[str, datetime | None]]
+
+
+class _Past(msgspec.Struct):
+    """What was told in earlier reads, as far as it is needed to see that a line changes it."""
+
+    source: str
+    """Of which source, and read within which limits."""
+    end: int = 0
+    """Where the last line that was read ends."""
+    first: int = 0
+    events: int = 0
+    uuids: Known = msgspec.field(default_factory=Known)
+    answered: Known = msgspec.field(default_factory=Known)
+    unanswered: Known = msgspec.field(default_factory=Known)
+    responses: list[Known] = msgspec.field(default_factory=lambda: [Known(), Known()])
+    """Those that may still go on: the session's own, and those of sub-agents."""
+    own_id: str | None = None
+    is_subagent: bool = False
+
+    def known(self) -> Iterator[Known]:
+        yield from (self.uuids, self.answered, self.unanswered, *self.responses)
+
+
+class _State(msgspec.Struct):
+    past: _Past
+    facts: _Facts
+    drafts: list[_Draft]
+    """Those that may still change, and what came after them."""
+    open: list[int]
+    """Which of them are responses that may go on."""
+    ran: set[str]
+    unqueued: dict[str, int]
+    attached: dict[str, int]
+    losses: dict[str, tuple[int, int | None]]
+
+
+_STATE_VERSION = "claude-code 1"
+# A call without a result, or a response, that so many messages have come after is taken to stay as it is. The
+# smaller numbers are for messages so long that the state would be too large.
+_WINDOWS = (32, 8, 2, 1)
+
+
 class _Reader:
     """Reads the lines of one file into one session."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, past: _Past | None = None) -> None:
         self.source = source
+        self.past = past
+        """What earlier reads told; None for a read that nothing will go on from."""
+        self.base = past.first if past is not None else 0  # ordinal of the first draft
+        self.told_lines = past.uuids.so_far() if past is not None else Known()
+        self.last = NO_RECORD  # that was read
         self.losses = Losses()
         self.drafts: list[_Draft] = []
         self.events: list[Event] = []
@@ -264,7 +336,7 @@ class _Reader:
         self.calls: dict[str, _Call] = {}
         self.ran: set[str] = set()  # calls with progress lines: they were running when they ended
         self.queue: list[tuple[str, datetime | None]] = []
-        self.unqueued: Counter[str] = Counter()  # queued prompts already taken, by text
+        self.unqueued: Counter[str] = Counter()  # queued prompts already taken, by the digest of their text
         self.attached: Counter[str] = Counter()
         self.started: datetime | None = None
         self.ended: datetime | None = None
@@ -283,6 +355,10 @@ class _Reader:
     def read_all(self, records: Iterable[Record]) -> None:
         """Read every line. One loop, with what it needs at hand: it runs a hundred thousand times a second."""
         quick, handlers, seen = _LINES.quick, self.HANDLERS, self.seen
+        is_told: Callable[[str, datetime | None], object] | None = None
+        if self.past is not None:  # of a first read nothing was told yet: its lines are only noted
+            is_told = self.line_is_told if self.past.end else self.past.uuids.add
+        record = NO_RECORD
         lines: Iterable[_Line]
         for record in records:
             self.body_at = 0
@@ -310,7 +386,10 @@ class _Reader:
                     if identity in seen:
                         continue
                     seen.add(identity)
+                    if is_told is not None and is_told(line.uuid, at):
+                        continue
                 handler(self, line, at, record)
+        self.last = record
 
     def place(self, line: _Line) -> bool:
         """Note where and by what a line was written; whether it belongs to a sub-agent's conversation."""
@@ -336,6 +415,8 @@ class _Reader:
         draft = self.open[sidechain].get(message.id) if message.id else None
         self.terminal = False
         if draft is None:
+            if self.past is not None and message.id and self.past.responses[sidechain].has(message.id):
+                raise Unsure
             synthetic = message.model == "<synthetic>" or bool(line.is_api_error_message)
             draft = _Draft("assistant", "harness" if synthetic else "agent", at, sidechain)
             draft.model = None if synthetic else message.model
@@ -415,6 +496,9 @@ class _Reader:
         if answered:  # the API's own tool: its result is a part of the same response
             call.verdict = Judgement(CallStatus.OK, "answered by the API in the same response")
         if block.id:
+            past = self.past
+            if past is not None and (past.answered.has(block.id) or past.unanswered.has(block.id)):
+                raise Unsure  # its result is that of a call that was told
             first = self.calls.setdefault(block.id, call)
             if first is not call:
                 call.original = first
@@ -449,8 +533,8 @@ class _Reader:
 
     def prompt(self, line: _Line, text: str, has_image: bool, at: datetime | None, sidechain: bool) -> None:
         role, author, kept, notice = self.written_by(line, text)
-        if role == "user" and line.prompt_source == "queued" and self.unqueued[kept] > 0:
-            self.unqueued[kept] -= 1
+        if role == "user" and line.prompt_source == "queued" and self.unqueued[_key(kept)] > 0:
+            self.unqueued[_key(kept)] -= 1
             return
         draft = _Draft(role, author, at, sidechain)
         draft.texts.append(kept)
@@ -464,6 +548,8 @@ class _Reader:
         if role == "user":
             self.terminal = False
             self.open[sidechain] = {}
+            if self.past is not None:
+                self.past.responses[sidechain] = Known()
 
     def written_by(self, line: _Line, text: str) -> tuple[Role, Author, str, Notice | None]:
         """Role, author, the text without its wrappers, and the notice it is, of a text in a `user` line."""
@@ -500,6 +586,8 @@ class _Reader:
     def result(self, block: Block, line: _Line, record: Record, alone: bool) -> None:
         if not block.tool_use_id:
             self.losses.add("orphan_result", record.offset)
+            return
+        if self.past is not None and self.result_is_told(block.tool_use_id, self.past):
             return
         call = self.calls.get(block.tool_use_id)
         if call is None:
@@ -541,10 +629,10 @@ class _Reader:
             text, _ = self.queue.pop(0)
             if line.operation == "remove" and text.strip():
                 # Taken into the running turn; older versions write it down nowhere else.
-                if self.attached[text] > 0:
-                    self.attached[text] -= 1
+                if self.attached[_key(text)] > 0:
+                    self.attached[_key(text)] -= 1
                 else:
-                    self.unqueued[text] += 1
+                    self.unqueued[_key(text)] += 1
                     self.prompt(line, text, False, at, sidechain=False)
 
     def attachment(self, line: _Line, at: datetime | None, record: Record) -> None:
@@ -553,10 +641,10 @@ class _Reader:
             return
         text = _plain_text(got.prompt)
         image = isinstance(got.prompt, list) and any(block.type == "image" for block in got.prompt)
-        if self.unqueued[text] > 0:
-            self.unqueued[text] -= 1
+        if self.unqueued[_key(text)] > 0:
+            self.unqueued[_key(text)] -= 1
             return
-        self.attached[text] += 1
+        self.attached[_key(text)] += 1
         line.origin = got.origin or line.origin
         line.is_meta = got.is_meta or got.command_mode not in (None, "prompt")
         if text.strip() or image:
@@ -579,27 +667,32 @@ class _Reader:
     }
 
     def event(self, kind: Any, at: datetime | None, detail: str) -> None:
-        self.events.append(Event(kind, at, len(self.drafts) - 1 if self.drafts else None, detail))
+        self.events.append(
+            Event(kind, at, self.base + len(self.drafts) - 1 if self.base or self.drafts else None, detail)
+        )
 
-    def session(self) -> Session:
+    @property
+    def is_subagent(self) -> bool:
         # A file with nothing but sidechain lines is a sub-agent's own: to itself it is the main conversation.
-        subagent = self.sidechain_lines > 0 and self.own_lines == 0
+        return self.sidechain_lines > 0 and self.own_lines == 0
+
+    def whose(self) -> tuple[str, str | None, Relation | None]:
+        """The session's id, its parent's, and what it is to that one."""
         names = list(self.session_ids) or [self.source.name]
         # The file is named after its session; else it is the one that wrote last.
         own = self.source.name if self.source.name in names else names[-1]
-        parent: str | None
-        relation: Relation | None
-        if subagent:
-            parent, relation = self.source.parent or own, "subagent"
-            own = self.agent_id or self.source.name
-        else:
-            # Lines of another session: the one that was resumed into this file.
-            parent = next((name for name in reversed(names) if name != own), None)
-            relation = "continuation" if parent else None
+        if self.is_subagent:
+            return self.agent_id or self.source.name, self.source.parent or own, "subagent"
+        # Lines of another session: the one that was resumed into this file.
+        parent = next((name for name in reversed(names) if name != own), None)
+        return own, parent, "continuation" if parent else None
+
+    def session(self) -> Session:
+        own, parent, relation = self.whose()
         return Session(
             agent="claude-code",
             source_id=own,
-            messages=tuple(self.finished(subagent)),
+            messages=tuple(self.finished(self.is_subagent)),
             parent_source_id=parent,
             relation=relation,
             title=self.titles.get("custom-title") or self.titles.get("ai-title"),
@@ -619,7 +712,7 @@ class _Reader:
         self.open.clear()
         self.calls.clear()
         self.drafts.reverse()
-        for ordinal in range(len(self.drafts)):
+        for ordinal in range(self.base, self.base + len(self.drafts)):
             draft = self.drafts.pop()
             kept = kept_text("\n".join(draft.texts), self.source, whole=draft.role == "user")
             kind = "signature" if draft.signature_bytes else "text" if draft.thinking_text_bytes else None
@@ -643,12 +736,120 @@ class _Reader:
                 notice=draft.notice,
             )
 
+    # reading on
+
+    def line_is_told(self, uuid: str, at: datetime | None) -> bool:
+        """Whether an earlier read had this line."""
+        assert self.past is not None
+        if self.told_lines.has(uuid):
+            return True
+        if self.told_lines.may_have_forgotten(at):
+            raise Unsure
+        self.past.uuids.add(uuid, at)
+        return False
+
+    def result_is_told(self, call_id: str, past: _Past) -> bool:
+        """Whether a result is a second one of a call that was told with its first."""
+        if past.unanswered.has(call_id):
+            raise Unsure
+        if past.answered.has(call_id):
+            return True
+        if call_id not in self.calls and (past.answered.forgot or past.unanswered.forgot):
+            raise Unsure
+        return False
+
+    def state(self) -> bytes | None:
+        """What to read on from. Tell the session after this: it takes the drafts."""
+        past = self.past
+        if past is None or self.last.offset is None:
+            return None
+        past.end = max(past.end, self.last.offset + len(self.last.data))
+        past.events += len(self.events)
+        past.own_id, past.is_subagent = self.whose()[0], self.is_subagent
+        told = 0
+        for window in _WINDOWS:
+            keep = max(told, self.first_open(window))
+            for draft in self.drafts[told:keep]:
+                self.let_go(draft, past)
+            told = keep
+            past.first = self.base + told
+            found = self.packed(past, self.drafts[told:])
+            if found is not None:
+                return found
+        return None
+
+    def first_open(self, window: int) -> int:
+        """Index of the first draft that may still change; drafts before the last `window` are taken not to."""
+        end = len(self.drafts)
+        going_on = {side: next(reversed(responses.values()), None) for side, responses in self.open.items()}
+        for index in range(max(0, end - window), end):
+            draft = self.drafts[index]
+            if draft is going_on[draft.sidechain] or any(
+                (call.original or call).verdict is None for call in draft.calls
+            ):
+                return index
+        return end
+
+    def let_go(self, draft: _Draft, past: _Past) -> None:
+        for call in draft.calls:
+            if call.call_id:
+                is_answered = (call.original or call).verdict is not None
+                (past.answered if is_answered else past.unanswered).add(call.call_id, draft.at)
+        if draft.id and self.open[draft.sidechain].get(draft.id) is draft:
+            past.responses[draft.sidechain].add(draft.id, draft.at)
+
+    def packed(self, past: _Past, drafts: list[_Draft]) -> bytes | None:
+        for known in past.known():
+            known.pack()
+        waiting = {call.call_id for draft in drafts for call in draft.calls if call.verdict is None}
+        ran = {
+            name
+            for name in self.ran
+            if name in waiting or not (name in self.calls or past.answered.has(name) or past.unanswered.has(name))
+        }
+        state = _State(
+            past=past,
+            facts=_Facts(**{name: getattr(self, name) for name in _Facts.__struct_fields__}),
+            drafts=drafts,
+            open=[i for i, d in enumerate(drafts) if d.id and self.open[d.sidechain].get(d.id) is d],
+            ran=ran,
+            unqueued=dict(+self.unqueued),
+            attached=dict(+self.attached),
+            losses=self.losses.kinds,
+        )
+        return sealed(state, _STATE_VERSION)
+
+    @classmethod
+    def from_state(cls, state: _State, source: Source) -> _Reader:
+        reader = cls(source, state.past)
+        for name in _Facts.__struct_fields__:
+            setattr(reader, name, getattr(state.facts, name))
+        reader.losses = Losses(state.losses)
+        reader.ran = state.ran
+        reader.unqueued.update(state.unqueued)
+        reader.attached.update(state.attached)
+        reader.drafts = state.drafts
+        for index in state.open:
+            draft = state.drafts[index]
+            reader.open[draft.sidechain][draft.id or ""] = draft
+        calls = [call for draft in state.drafts for call in draft.calls if call.call_id]
+        reader.calls = {call.call_id or "": call for call in calls if call.original is None}
+        for call in calls:
+            if call.original is not None:  # itself where it was kept, else a copy of it as it stood
+                call.original = reader.calls.get(call.call_id or "", call.original)
+        return reader
+
+
+def _key(text: str) -> str:
+    return digest(text.encode("utf-8", "surrogatepass"))
+
 
 def _head(block: Block) -> str:
     return json_head(bytes(block.content), 2048)
 
 
 NO_DETAIL = Result()
+NO_RECORD = Record(b"", 0)
 _FLAG_FALSE = Judgement(CallStatus.OK, "is_error false")
 _NO_FLAG = Judgement(CallStatus.OK, "no error flag")
 
@@ -748,6 +949,41 @@ def parse(records: Iterable[Record], source: Source) -> list[Session]:
     return [reader.session()]
 
 
+def resume(state: bytes | None, records: Iterable[Record], source: Source) -> Resumed | None:
+    """See `Parser.resume`."""
+    try:
+        return _begun(records, source) if state is None else _read_on(state, records, source)
+    except Unsure:
+        return None
+
+
+def _begun(records: Iterable[Record], source: Source) -> Resumed:
+    rest = iter(records)
+    begin = tuple(islice(rest, 1))
+    if begin and b'"loglines"' in begin[0].data[:4096]:
+        return Resumed(parse(chain(begin, rest), source)[0])
+    reader = _Reader(source, _Past(limits_of(source)))
+    reader.read_all(chain(begin, rest))
+    state = reader.state()
+    return Resumed(reader.session(), state=state)
+
+
+def _read_on(state: bytes, records: Iterable[Record], source: Source) -> Resumed:
+    before = unsealed(state, _State, _STATE_VERSION)
+    past = before.past
+    rest = iter(records)
+    begin = tuple(islice(rest, 1))
+    if past.source != limits_of(source) or any(new.offset is None or new.offset < past.end for new in begin):
+        raise Unsure
+    reader = _Reader.from_state(before, source)
+    told = past.first, past.events
+    reader.read_all(chain(begin, rest))
+    if past.own_id != reader.whose()[0] or past.is_subagent != reader.is_subagent:
+        raise Unsure
+    new_state = reader.state()
+    return Resumed(reader.session(), *told, state=new_state)
+
+
 def _export_lines(record: Record, losses: Losses) -> Iterator[Record]:
     try:
         lines = _EXPORT.decode(record.data).loglines
@@ -798,4 +1034,5 @@ PARSER = Parser(
     sniff=sniff,
     parse=parse,
     one_line_tells=True,
+    resume=resume,
 )

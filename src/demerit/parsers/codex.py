@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import chain, islice
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -19,7 +20,20 @@ import msgspec
 from demerit.model import Author, Body, CallStatus, Category, Event, Message, Notice, Role, Session, ToolCall, Usage
 from demerit.parsers import evidence, records
 from demerit.parsers.evidence import Judgement
-from demerit.parsers.records import BAD_CONTENT, NOTHING, Home, LineDecoder, Losses, Parser, Record, Sample, Source
+from demerit.parsers.records import (
+    BAD_CONTENT,
+    NOTHING,
+    Home,
+    Known,
+    LineDecoder,
+    Losses,
+    Parser,
+    Record,
+    Resumed,
+    Sample,
+    Source,
+    Unsure,
+)
 
 # --- the lines, as far as they are used -------------------------------------------------------------------
 
@@ -384,6 +398,15 @@ class _Draft:
     shown_reasoning: list[str] = field(default_factory=list)
     is_answered: bool = False
     """A result of one of its calls was logged: the model's next item is another response."""
+    is_told: bool = False
+    """An earlier read told it: only what a later line may ask of it is here."""
+
+    def as_told(self, is_copied: bool) -> _Draft:
+        left_out = self.is_repeat or is_copied
+        return _Draft(
+            self.role, self.author, self.at, notice=self.notice, has_image=self.has_image, told_by=self.told_by,
+            key=self.key, is_repeat=left_out, is_told=True,
+        )  # fmt: skip
 
     def frozen(self, ordinal: int, source: Source) -> Message:
         is_prompt = self.role == "user" and self.author == "human"
@@ -419,11 +442,104 @@ class _Cut(NamedTuple):
     loose: int
 
 
+class _Facts(msgspec.Struct):
+    """What a builder knows beside drafts, calls and the first line: a state holds it as it stands in the builder."""
+
+    at: datetime | None
+    started: datetime | None
+    ended: datetime | None
+    born: datetime | None
+    spawned_by: str | None
+    author: Author
+    is_subagent: bool
+    is_exec: bool
+    is_terminal: bool
+    title: str | None
+    cwd: str | None
+    model: str | None
+    error: str | None
+    is_compacting: bool
+    prompt_key: str | None
+    aborted_key: str | None
+    total: _Counts | None
+    counted: _Counts | None
+    recorded: _Counts | None
+    requests: int
+    copied_from: str | None
+
+
+class _Meta(msgspec.Struct):
+    """What is asked of the first line after it was read."""
+
+    id: str | None
+    forked_from_id: str | None
+    cli_version: str | None
+    git: _Small | None
+
+
+class _Past(msgspec.Struct):
+    """What was told in earlier reads, as far as it is needed to see that a line changes it."""
+
+    source: str
+    """Of which source, and read within which limits."""
+    end: int = 0
+    """Where the last line that was read ends."""
+    first: int = 0
+    events: int = 0
+    loose: int = 0
+    own_id: str = ""
+    ended: Known = msgspec.field(default_factory=Known)
+    """Calls, by id, of which a result or an event told the end."""
+    running: Known = msgspec.field(default_factory=Known)
+    """Those that were still running, or had no result: their end may be told much later."""
+    processes: Known = msgspec.field(default_factory=Known)
+
+
+class _Place(NamedTuple):
+    """Of a call among the drafts of a state."""
+
+    draft: int
+    call: int
+
+
+class _State(msgspec.Struct):
+    past: _Past
+    facts: _Facts
+    meta: _Meta | None
+    was_cut: bool
+    losses: dict[str, tuple[int, int | None]]
+    drafts: list[_Draft]
+    """Those that may still change and what came after them; before them the last few that were told."""
+    response: int | None
+    last: int | None
+    calls: dict[str, _Place]
+    copies: list[tuple[_Place, _Place]]
+    """Of a call that was logged again, with the one whose fate it shares."""
+    nameless: dict[str, list[_Place | None]]
+    """None for a call that was told."""
+    processes: dict[str, _Place]
+    searches: list[tuple[_Place | None, bool]]
+
+
+_STATE_VERSION = "codex 1"
+# A prompt is told twice within so many messages.
+_NEAR = 8
+# A call without a result that so many messages have come after is taken to stay as it is. The smaller numbers are
+# for messages so long that the state would be too large.
+_WINDOWS = (32, 8, 1)
+_MOST_NAMES = 256
+_MOST_WAITING = 4096
+
+
 class _Builder:
     """Takes the lines of one rollout in order, and makes the session of them."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, past: _Past | None = None) -> None:
         self.source = source
+        self.past = past
+        """What earlier reads told; None for a read that nothing will go on from."""
+        self.base = 0
+        """Ordinal of the first of the drafts that is a message."""
         self.losses = Losses()
         self.record = Record(b"")
         self.at: datetime | None = None
@@ -442,9 +558,10 @@ class _Builder:
         self.events: list[tuple[Event, _Draft | None]] = []
         self.loose: list[Usage] = []
         self.calls: dict[str, _Call] = {}
-        self.nameless: dict[str, list[_Call]] = {}
+        self.nameless: dict[str, list[_Call | None]] = {}
         self.processes: dict[str, _Call] = {}
-        self.searches: list[tuple[_Call, bool]] = []
+        self.searches: list[tuple[_Call | None, bool]] = []
+        """None, here and in `nameless`, for a call that an earlier read told."""
 
         self.response: _Draft | None = None
         self.last: _Draft | None = None
@@ -529,6 +646,8 @@ class _Builder:
                 # A copied history begins with the parent's own first line.
                 self.copied_from = self.copied_from or payload.id
                 self.is_copy = self.cut is None
+                if self.is_copy and self.past is not None and self.past.end:
+                    raise Unsure  # what was told may be the parent's
             return
         self.meta, self.born = payload, self.at
         self.cwd = payload.cwd
@@ -659,9 +778,11 @@ class _Builder:
     def _prompt(self, text: str, has_image: bool, told_by: str) -> None:
         if evidence.starts_with_any(text, _WRAPPERS) and _REQUEST in text:
             text = text.split(_REQUEST, 1)[1].strip()
-        key = "".join(text.split())
-        for draft in reversed(self.drafts[-8:]):
+        key = records.digest("".join(text.split()).encode("utf-8", "surrogatepass"))
+        for draft in reversed(self.drafts[-_NEAR:]):
             if draft.key == key and draft.told_by not in ("", "both", told_by):
+                if draft.is_told and has_image and not draft.has_image:
+                    raise Unsure
                 draft.told_by = "both"
                 draft.has_image = draft.has_image or has_image
                 return
@@ -808,7 +929,29 @@ class _Builder:
         if call_id is None:
             self.nameless.setdefault(name, []).append(call)
         else:
+            if self.past is not None and (self.past.ended.has(call_id) or self.past.running.has(call_id)):
+                raise Unsure  # it shares the fate of a call that was told
             call.fate = self.calls.setdefault(call_id, call).fate
+        return call
+
+    def _called(self, call_id: str) -> _Call | None:
+        """The call with this id."""
+        call, past = self.calls.get(call_id), self.past
+        if past is not None and (
+            past.ended.has(call_id)
+            or past.running.has(call_id)
+            # What ended so long ago is told no more of. (A script of `exec` runs commands whose ids nobody knows:
+            # to doubt them as well would be a whole read for each.)
+            or (call is None and past.running.forgot)
+        ):
+            raise Unsure
+        return call
+
+    def _process(self, name: str) -> _Call | None:
+        """The call that started the process of this name."""
+        call, past = self.processes.get(name), self.past
+        if call is None and name and past is not None and (past.processes.has(name) or past.processes.forgot):
+            raise Unsure
         return call
 
     def _note_poll(self, call: _Call, value: dict[str, Any]) -> None:
@@ -818,8 +961,9 @@ class _Builder:
             call.breaks = isinstance(chars, str) and "\x03" in chars
         elif call.name == "wait" and isinstance(cell, str | int):
             call.polls, call.category = f"cell ID {cell}", "shell"
-        if call.breaks and call.polls in self.processes:
-            self.processes[call.polls].breaks = True
+        started = self._process(call.polls) if call.breaks else None
+        if started is not None:
+            started.breaks = True
 
     def _tool_call(self, payload: _Payload) -> None:
         given = (payload.arguments, payload.input, payload.action)
@@ -837,6 +981,8 @@ class _Builder:
         call_id = payload.call_id or payload.id
         if self.searches and self.searches[0][1] != is_item:  # those that wait are all of one kind
             known = self.searches.pop(0)[0]
+            if known is None:
+                raise Unsure
             known.call_id = known.call_id or call_id
             return
         call = self._call("web_search", call_id, payload.action)
@@ -862,10 +1008,18 @@ class _Builder:
 
     def _answered_by(self, payload: _Payload) -> _Call | None:
         if payload.call_id is not None:
-            return self.calls.get(payload.call_id)
+            call = self._called(payload.call_id)
+            if call is None and self.past is not None and self.past.ended.forgot:
+                raise Unsure
+            return call
         # Drifted lines carry no ids: a result answers the first open call of its name.
         waiting = self.nameless.get(_tool_name(payload))
-        return waiting.pop(0) if waiting else None
+        if not waiting:
+            return None
+        first = waiting.pop(0)
+        if first is None:
+            raise Unsure
+        return first
 
     def _judge(self, call: _Call, raw: msgspec.Raw) -> tuple[int, Judgement]:
         if _first_byte(raw) == b"{":
@@ -911,7 +1065,7 @@ class _Builder:
                 return _TEXT, Judgement(CallStatus.OK, f"poll: running with {running}")
             self.processes[running] = call
             return _PLAIN, Judgement(CallStatus.UNKNOWN, f"still running with {running}")
-        started = self.processes.get(call.polls)
+        started = self._process(call.polls)
         if header["script"] is not None:
             outcome = Judgement(_BY_SCRIPT[header["script"]], f"header script {header['script']}")
         else:
@@ -928,7 +1082,7 @@ class _Builder:
         What a script of the `exec` tool runs has no items of its own: only so does it count.
         """
         call_id = payload.call_id or payload.id
-        call = self.calls.get(call_id or "")
+        call = self._called(call_id or "")
         if call is None:
             call = self._call(name, call_id, raw)
             (self.response or self.last or self._respond()).calls.append(call)
@@ -976,7 +1130,7 @@ class _Builder:
         return _by_status(_state(payload), f"{payload.type}")
 
     def _tool_response(self, payload: _Payload) -> None:
-        call = self.calls.get(payload.call_id or payload.id or "")
+        call = self._called(payload.call_id or payload.id or "")
         if call is not None and payload.success is not None:
             call.settle(_EVENT, _by_flag(f"{payload.type} success", payload.success, payload.success))
 
@@ -1048,14 +1202,14 @@ class _Builder:
         self._end_turn()
         self._leave_out_copied()
         drafts = [draft for draft in self.drafts if not draft.is_repeat]
-        place = {id(draft): ordinal for ordinal, draft in enumerate(drafts)}
+        place = {id(draft): ordinal for ordinal, draft in enumerate(drafts, self.base)}
         meta = self.meta or _Payload()
         origin = meta.forked_from_id or self.copied_from
         replace = msgspec.structs.replace
         return Session(
             agent="codex",
             source_id=self._id(),
-            messages=tuple(draft.frozen(ordinal, self.source) for ordinal, draft in enumerate(drafts)),
+            messages=tuple(draft.frozen(place[id(draft)], self.source) for draft in drafts if not draft.is_told),
             parent_source_id=self.spawned_by or origin or self.source.parent,
             relation="subagent" if self.is_subagent else "fork" if origin is not None else None,
             title=self.title,
@@ -1071,6 +1225,130 @@ class _Builder:
             models=(self.model,) if self.model else (),
             losses=self.losses.result(),
         )
+
+    # reading on
+
+    def state(self) -> bytes | None:
+        """What to read on from. Tell the session after this: it ends what is open."""
+        past = self.past
+        if past is None or self.is_copy or self.record.offset is None:
+            return None  # of a copied history it is not yet known what of it counts
+        cut = self.cut or _Cut(0, 0, 0)
+        past.end = max(past.end, self.record.offset + len(self.record.data))
+        past.events += len(self.events) - cut.events
+        past.loose += len(self.loose) - cut.loose
+        past.own_id = self._id()
+        told = sum(draft.is_told for draft in self.drafts)
+        for window in _WINDOWS:
+            keep = max(told, cut.drafts, self._first_open(window))
+            self._let_go(told, keep, cut, past)
+            told = keep
+            found = self._packed(past, told, cut)
+            if found is not None:
+                return found
+        return None
+
+    def _first_open(self, window: int) -> int:
+        """Index of the first draft that may still change; drafts before the last `window` are taken not to."""
+        end = len(self.drafts)
+        begin = max(0, end - window)
+        running = {id(call) for call in self.processes.values()}
+        # The next line may say again what the last message says; of a prompt its key is enough to see that.
+        is_prompt = end > 0 and self.drafts[-1].told_by != "" and self.drafts[-1].author != "agent"
+        first = end if is_prompt else max(0, end - 1)
+        for index in range(end - 1, begin - 1, -1):
+            if any(call.fate.rank < (_TEXT if id(call) in running else 0) for call in self.drafts[index].calls):
+                first = index
+        going_on = [draft for draft in (self.response, self.last) if draft is not None]
+        for index in range(end - 1, -1, -1):
+            if not going_on:
+                break
+            if self.drafts[index] in going_on:
+                going_on.remove(self.drafts[index])
+                first = min(first, index)
+        return first
+
+    def _let_go(self, begin: int, end: int, cut: _Cut, past: _Past) -> None:
+        """Keep of these drafts only what shows that a line changes them."""
+        names: dict[int, list[str]] = {}
+        for name, call in self.processes.items():
+            names.setdefault(id(call), []).append(name)
+        for index in range(begin, end):
+            draft = self.drafts[index]
+            for call in draft.calls:
+                if call.call_id is not None:
+                    # That a process ended may be told by a poll, and by its own event whenever that comes.
+                    is_open = call.fate.rank < (_EVENT if id(call) in names else 0)
+                    (past.running if is_open else past.ended).add(call.call_id, call.at)
+                for name in names.get(id(call), ()):
+                    del self.processes[name]
+                    past.processes.add(name, call.at)
+            past.first += index >= cut.drafts and not draft.is_repeat
+
+    def _packed(self, past: _Past, told: int, cut: _Cut) -> bytes | None:
+        start = min(told, max(0, len(self.drafts) - _NEAR))
+        shown = enumerate(self.drafts[start:told], start)
+        drafts = [draft if draft.is_told else draft.as_told(index < cut.drafts) for index, draft in shown]
+        drafts += self.drafts[told:]
+        where = {id(draft): at for at, draft in enumerate(drafts)}
+        placed = [(_Place(at, n), call) for at, draft in enumerate(drafts) for n, call in enumerate(draft.calls)]
+        place = {id(call): found for found, call in placed}
+        own = [(found, call, self.calls.get(call.call_id)) for found, call in placed if call.call_id is not None]
+        nameless = {
+            name: [place.get(id(call)) for call in waiting] for name, waiting in self.nameless.items() if waiting
+        }
+        searches = [(place.get(id(call)), is_item) for call, is_item in self.searches]
+        if len(self.processes) > _MOST_NAMES or len(searches) + sum(map(len, nameless.values())) > _MOST_WAITING:
+            return None
+        for known in (past.ended, past.running, past.processes):
+            known.pack()
+        meta = self.meta
+        state = _State(
+            past=past,
+            facts=_Facts(**{name: getattr(self, name) for name in _Facts.__struct_fields__}),
+            meta=_Meta(meta.id, meta.forked_from_id, meta.cli_version, meta.git) if meta is not None else None,
+            was_cut=self.cut is not None,
+            losses=self.losses.kinds,
+            drafts=drafts,
+            response=where[id(self.response)] if self.response is not None else None,
+            last=where[id(self.last)] if self.last is not None else None,
+            calls={call.call_id or "": found for found, call, first in own if first is call},
+            copies=[
+                (found, place[id(first)])
+                for found, call, first in own
+                if first is not None and first is not call and first.fate is call.fate and id(first) in place
+            ],
+            nameless=nameless,
+            processes={name: place[id(call)] for name, call in self.processes.items()},
+            searches=searches,
+        )
+        return records.sealed(state, _STATE_VERSION)
+
+    @classmethod
+    def from_state(cls, state: _State, source: Source) -> _Builder:
+        builder = cls(source, state.past)
+        for name in _Facts.__struct_fields__:
+            setattr(builder, name, getattr(state.facts, name))
+        drafts = builder.drafts = state.drafts
+        builder.base = state.past.first - sum(draft.is_told and not draft.is_repeat for draft in drafts)
+        builder.losses = Losses(state.losses)
+        if state.meta is not None:
+            builder.meta = _Payload(**{name: getattr(state.meta, name) for name in _Meta.__struct_fields__})
+        builder.cut = _Cut(0, 0, 0) if state.was_cut else None
+        builder.response = drafts[state.response] if state.response is not None else None
+        builder.last = drafts[state.last] if state.last is not None else None
+
+        def at(place: _Place) -> _Call:
+            return drafts[place.draft].calls[place.call]
+
+        for copy, first in state.copies:
+            at(copy).fate = at(first).fate
+        builder.calls = {call_id: at(place) for call_id, place in state.calls.items()}
+        builder.processes = {name: at(place) for name, place in state.processes.items()}
+        builder.searches = [(at(place) if place is not None else None, is_item) for place, is_item in state.searches]
+        for name, places in state.nameless.items():
+            builder.nameless[name] = [at(place) if place is not None else None for place in places]
+        return builder
 
 
 _Handlers = dict[str, Callable[[_Builder, _Payload], None]]
@@ -1158,6 +1436,43 @@ def parse(lines: Iterable[Record], source: Source) -> list[Session]:
     return [] if is_empty else [builder.session()]
 
 
+def resume(state: bytes | None, lines: Iterable[Record], source: Source) -> Resumed | None:
+    """See `Parser.resume`. None also for no lines at all: they are no session."""
+    try:
+        return _begun(lines, source) if state is None else _read_on(state, lines, source)
+    except Unsure:
+        return None
+
+
+def _begun(lines: Iterable[Record], source: Source) -> Resumed:
+    builder = _Builder(source, _Past(records.limits_of(source)))
+    rest = iter(lines)
+    begin = tuple(islice(rest, 1))
+    if not begin:
+        raise Unsure
+    for record in chain(begin, rest):
+        builder.add(record)
+    state = builder.state()
+    return Resumed(builder.session(), state=state)
+
+
+def _read_on(state: bytes, lines: Iterable[Record], source: Source) -> Resumed:
+    before = records.unsealed(state, _State, _STATE_VERSION)
+    past = before.past
+    rest = iter(lines)
+    begin = tuple(islice(rest, 1))
+    if past.source != records.limits_of(source) or any(new.offset is None or new.offset < past.end for new in begin):
+        raise Unsure
+    builder = _Builder.from_state(before, source)
+    told = past.first, past.events, past.loose
+    for record in chain(begin, rest):
+        builder.add(record)
+    if builder.is_copy or builder._id() != past.own_id:
+        raise Unsure
+    new_state = builder.state()
+    return Resumed(builder.session(), *told, state=new_state)
+
+
 def sniff(sample: Sample) -> bool:
     return any(_is_codex(value) for value in sample.values)
 
@@ -1184,4 +1499,5 @@ PARSER = Parser(
     sniff=sniff,
     parse=parse,
     one_line_tells=True,
+    resume=resume,
 )

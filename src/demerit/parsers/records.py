@@ -124,6 +124,29 @@ class Coverage(NamedTuple):
     thinking: Told = "yes"
 
 
+class Resumed(NamedTuple):
+    """What a log says now, as far as it differs from what an earlier read of its beginning told."""
+
+    session: Session
+    """All of the session but what was told before: `messages` from ordinal `first` on, with their own ordinals;
+    `events` after the first `events_kept`; `loose_usage` after the first `loose_kept`."""
+    first: int = 0
+    """The messages before it are as they were told."""
+    events_kept: int = 0
+    loose_kept: int = 0
+    state: bytes | None = None
+    """What to go on from; None when this log cannot be read on from here: the next read is a whole one."""
+
+    def onto(self, before: Session) -> Session:
+        """The whole session. before: as the read that gave the state, and those before it, made it."""
+        return msgspec.structs.replace(
+            self.session,
+            messages=before.messages[: self.first] + self.session.messages,
+            events=before.events[: self.events_kept] + self.session.events,
+            loose_usage=before.loose_usage[: self.loose_kept] + self.session.loose_usage,
+        )
+
+
 class Parser(NamedTuple):
     """How to read one agent's logs."""
 
@@ -144,20 +167,24 @@ class Parser(NamedTuple):
     bundle: Bundle | None = None
     queries: tuple[Query, ...] = ()
     """For an agent that keeps its sessions in SQLite. `sniff` then sees the `tables` of a sample."""
+    resume: Callable[[bytes | None, Iterable[Record], Source], Resumed | None] | None = None
+    """Read a log on from a state, given the whole lines behind those that it has seen; or, from None, all of it.
+    None when only a whole read can tell: what was told may have changed, or the state is not for this log, this
+    source's limits or this version. None for a parser that always reads the whole."""
 
 
 class Losses:
     """Counts of what was not understood, by kind, with the place of the first."""
 
-    def __init__(self) -> None:
-        self._kinds: dict[str, tuple[int, int | None]] = {}
+    def __init__(self, kinds: dict[str, tuple[int, int | None]] | None = None) -> None:
+        self.kinds: dict[str, tuple[int, int | None]] = {} if kinds is None else kinds
 
     def add(self, kind: str, offset: int | None = None, count: int = 1) -> None:
-        seen, first = self._kinds.get(kind, (0, offset))
-        self._kinds[kind] = (seen + count, first)
+        seen, first = self.kinds.get(kind, (0, offset))
+        self.kinds[kind] = (seen + count, first)
 
     def result(self) -> tuple[ParseLoss, ...]:
-        return tuple(ParseLoss(kind, n, first) for kind, (n, first) in sorted(self._kinds.items()))
+        return tuple(ParseLoss(kind, n, first) for kind, (n, first) in sorted(self.kinds.items()))
 
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -471,3 +498,118 @@ def _string_head(data: bytes, chars: int) -> str:
         return str(msgspec.json.decode(data, type=str))[:chars]
     except BAD_CONTENT:
         return data[1 : chars * 4].decode("utf-8", "replace")[:chars]
+
+
+# --- reading a log on from where it was -------------------------------------------------------------------
+
+MOST_STATE_BYTES = 256 << 10
+_GENERATION = 1024
+_ID_BYTES = 8
+_SEAL_BYTES = 16
+
+
+class Unsure(Exception):
+    """The new lines may change what was told, or may not: only a whole read can say."""
+
+
+class _Generation(msgspec.Struct):
+    packed: bytes = b""
+    """Eight bytes an id."""
+    fresh: list[str] = []
+    until: datetime | None = None
+    """The newest time of any of them."""
+    has_undated: bool = False
+
+    def pack(self) -> None:
+        self.packed += b"".join(map(_packed, self.fresh))
+        self.fresh = []
+
+    def has(self, packed: bytes) -> bool:
+        at = self.packed.find(packed)
+        while at % _ID_BYTES and at > 0:
+            at = self.packed.find(packed, at + 1)
+        return at >= 0
+
+
+def _packed(name: str) -> bytes:
+    return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=_ID_BYTES).digest()
+
+
+class Known(msgspec.Struct):
+    """The last one or two thousand ids of a kind that earlier reads came by, for a state: 16 KiB at most."""
+
+    older: _Generation = msgspec.field(default_factory=_Generation)
+    newer: _Generation = msgspec.field(default_factory=_Generation)
+    forgotten_until: datetime | None = None
+    """Of the ids that were let go, the newest time."""
+    forgot_undated: bool = False
+
+    def add(self, name: str, at: datetime | None) -> None:
+        """Note an id, for the reads to come. at: the time of its line."""
+        newer = self.newer
+        newer.fresh.append(name)
+        if at is None:
+            newer.has_undated = True
+        elif newer.until is None or at > newer.until:
+            newer.until = at
+        if len(newer.fresh) + len(newer.packed) // _ID_BYTES >= _GENERATION:
+            gone = self.older
+            if gone.until is not None and (self.forgotten_until is None or gone.until > self.forgotten_until):
+                self.forgotten_until = gone.until
+            self.forgot_undated = self.forgot_undated or gone.has_undated
+            self.older, self.newer = newer, _Generation()
+
+    @property
+    def forgot(self) -> bool:
+        """Whether any id was let go."""
+        return self.forgotten_until is not None or self.forgot_undated
+
+    def may_have_forgotten(self, at: datetime | None) -> bool:
+        """Whether a line of this time may be a copy of one whose id was let go: copies keep their times."""
+        return self.forgot_undated if at is None else self.forgotten_until is not None and at <= self.forgotten_until
+
+    def so_far(self) -> Known:
+        """What earlier reads noted, whatever this one adds."""
+        older, newer = _Generation(self.older.packed), _Generation(self.newer.packed)
+        return Known(older, newer, self.forgotten_until, self.forgot_undated)
+
+    def has(self, name: str) -> bool:
+        """Whether an earlier read noted this id: True is sure, False only while nothing was forgotten."""
+        if not (self.newer.packed or self.older.packed):
+            return False
+        packed = _packed(name)
+        return self.newer.has(packed) or self.older.has(packed)
+
+    def pack(self) -> None:
+        """Make it ready for a state."""
+        self.older.pack()
+        self.newer.pack()
+
+
+def sealed(state: msgspec.Struct, version: str) -> bytes | None:
+    """A state as bytes, with what shows later that they are whole and of this version; None when it is too large."""
+    try:
+        data = msgspec.msgpack.encode(state)
+    except BAD_CONTENT:  # a number that does not fit
+        return None
+    return _seal(data, version) + data if len(data) <= MOST_STATE_BYTES - _SEAL_BYTES else None
+
+
+def unsealed(data: bytes, shape: type[S], version: str) -> S:
+    """The state in what `sealed` gave. Raises Unsure for anything else."""
+    seal, content = data[:_SEAL_BYTES], data[_SEAL_BYTES:]
+    if seal != _seal(content, version):
+        raise Unsure
+    try:
+        return msgspec.msgpack.decode(content, type=shape)
+    except BAD_CONTENT:
+        raise Unsure from None
+
+
+def _seal(data: bytes, version: str) -> bytes:
+    return blake2b(data, digest_size=_SEAL_BYTES, key=version.encode()).digest()
+
+
+def limits_of(source: Source) -> str:
+    """Digest of what a source decides about a session, but for its time: states of another one do not fit."""
+    return digest(repr(source._replace(modified=None)).encode("utf-8", "surrogatepass"))
