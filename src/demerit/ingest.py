@@ -19,7 +19,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from threading import Event
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import watchfiles
@@ -49,9 +49,19 @@ from demerit.store import archive as archiving
 from demerit.store.engines import Busy
 from demerit.store.filters import microseconds, moment
 from demerit.store.grading import due, due_terminal, outdated
-from demerit.store.projection import Project, Projection
+from demerit.store.growing import grow
+from demerit.store.projection import TEXT_SPACE, Project, Projection
 from demerit.store.schema import logs, sessions
-from demerit.store.writer import Conflict, LogRow, Write, grade_settled, stored_sessions, take_ids, write_logs
+from demerit.store.writer import (
+    Conflict,
+    LogRow,
+    Write,
+    grade_settled,
+    stored_sessions,
+    take_ids,
+    write_log,
+    write_logs,
+)
 
 LIMITS = Source(unplaced_chars=65536)
 # Of a log of this size, the rows are made as they are written: they would not fit into memory together.
@@ -62,6 +72,8 @@ _WORTH_A_POOL = 4 << 20
 _ID_BLOCK = 256
 _SETTLED_AT_A_TIME = 500
 _RESCAN_S = 900
+_WORTH_A_STATE = 1 << 18
+_LIVE_S = 86_400
 _CHECKED = 4096
 """Bytes at the end of what is archived by which a log that grew is told from one that was rewritten."""
 
@@ -238,12 +250,42 @@ def _end(store: Store, keys: Sequence[str]) -> None:
 # --- reading ----------------------------------------------------------------------------------------------------
 
 
+class _Checkpoint(msgspec.Struct):
+    """Where reading goes on when a log has grown."""
+
+    read: int
+    """Bytes that were read."""
+    seam: str
+    """Digest of the last of them: where it differs, the log was rewritten."""
+    state: bytes
+    """Of its parser."""
+    epoch: int
+
+
+def _seam(log: Log, end: int) -> str:
+    start = max(0, end - _CHECKED)
+    return blake2b(log.piece(start, end - start), digest_size=8).hexdigest()
+
+
+_CHECKPOINT = msgspec.json.Decoder(_Checkpoint)
+
+
+class _Known(NamedTuple):
+    """A log as it is kept."""
+
+    agent: str | None
+    generation: int
+    checkpoint: str | None
+
+
 class _Batch:
     """What was read and is not kept yet."""
 
     def __init__(self) -> None:
         self.archived: dict[str, archiving.Archived] = {}
         """What is archived of its logs, by their keys."""
+        self.known: dict[str, _Known] = {}
+        """How those of its logs are kept that are not new."""
         self.additions: list[archiving.Addition] = []
         self.writes: list[Write] = []
 
@@ -269,6 +311,7 @@ class _Reader:
             if self.settings.archive:
                 with self.store.explaining(), self.store.archive_engine.connect() as connection:
                     batch.archived = archiving.archived(connection, [task.key for task in tasks])
+            batch.known = self.known([task.key for task in tasks if task.seen is not None])
             for task in tasks:
                 self.one(task, batch, done)
             self.keep(batch, done)
@@ -279,6 +322,13 @@ class _Reader:
         done.logs = len(tasks)
         done.bytes = sum(task.bytes for task in tasks)
         return done
+
+    def known(self, keys: Sequence[str]) -> dict[str, _Known]:
+        if not keys:
+            return {}
+        query = select(logs.c.key, logs.c.agent, logs.c.generation, logs.c.checkpoint).where(logs.c.key.in_(keys))
+        with self.store.reading() as connection:
+            return {key: _Known(*rest) for key, *rest in connection.execute(query)}
 
     def one(self, task: Task, batch: _Batch, done: Done) -> None:
         """Read one log. A fault of ours, or of the log, costs that log alone."""
@@ -308,13 +358,62 @@ class _Reader:
 
     def one_on_disk(self, task: Task, before: tuple[str, os.stat_result] | None, batch: _Batch, done: Done) -> None:
         with open_log(Path(task.path)) as log:
-            found = self.read(log)
+            if self.grown(task, log, before, batch, done):
+                return
+            # A log that is written to now will be written to again.
+            is_live = (
+                log.size >= _WORTH_A_STATE
+                and before is not None
+                and self.now.timestamp() - _LIVE_S < (before[1].st_mtime)
+            )
+            found = self.read(log, is_live or task.seen is not None)
             assert log.parser is not None
             if log.size > _LARGE:
                 self.keep(batch, done)
             generation = self.archive(task, log, batch) if self.settings.archive else 0
             row = self.row(task, log.parser.agent, before, log.size, generation)
+            row = msgspec.structs.replace(row, checkpoint=self.checkpoint(log))
             self.take_in(Write(row, task.seen, self.projections(task, found, log.text)), batch, done)
+
+    def checkpoint(self, log: Log) -> str | None:
+        if log.state is None or self.ended:
+            return None
+        found = _Checkpoint(log.size, _seam(log, log.size), log.state, PARSE_EPOCH)
+        return msgspec.json.encode(found).decode()
+
+    def grown(self, task: Task, log: Log, before: tuple[str, os.stat_result] | None, batch: _Batch, done: Done) -> bool:
+        """Add what was added to a log, without reading the rest; whether that could be done."""
+        known = batch.known.get(task.key)
+        if known is None or known.checkpoint is None or known.agent is None or self.ended:
+            return False
+        try:
+            last = _CHECKPOINT.decode(known.checkpoint)
+        except (msgspec.DecodeError, ValueError):
+            return False
+        if last.epoch != PARSE_EPOCH or log.size <= last.read or _seam(log, last.read) != last.seam:
+            return False
+        told = log.more(known.agent, last.state, last.read, LIMITS)
+        if told is None or log.is_framed:
+            return False
+        self.keep(batch, done)
+        generation = self.archive(task, log, batch) if self.settings.archive else known.generation
+        if generation != known.generation:
+            return False
+        row = self.row(task, known.agent, before, log.size, generation)
+        row = msgspec.structs.replace(row, checkpoint=self.checkpoint(log))
+        self.keep(batch, done)
+        try:
+            with self.alone(), self.store.writing() as connection:
+                number = grow(connection, write_log(connection, row, task.seen), row, told, log.text)
+                if number is None:
+                    raise _NotGrown
+                grade_settled(connection, [number], self.now)
+                done.sessions += 1
+        except _NotGrown:
+            return False
+        except Conflict:
+            pass
+        return True
 
     def one_archived(self, task: Task, batch: _Batch, done: Done) -> None:
         """Read a log from its archived bytes: its newest generation, and of older ones what is only there."""
@@ -347,8 +446,8 @@ class _Reader:
         for projection in write.sessions:
             projection.prepare()
 
-    def read(self, log: Log) -> list[Session]:
-        found = log.sessions(LIMITS)
+    def read(self, log: Log, resumable: bool) -> list[Session]:
+        found = log.sessions(LIMITS, resumable)
         return [msgspec.structs.replace(one, terminal=True) for one in found] if self.ended else found
 
     def projections(self, task: Task, found: Sequence[Session], whole: Callable[..., str | None]) -> list[Projection]:
@@ -372,7 +471,8 @@ class _Reader:
     def project(
         self, task: Task, number: int, session: Session, whole: Callable[..., str | None], known: dict[str, int]
     ) -> Projection:
-        return Projection(number, session, whole, known, self.project_of(session), self.now, task.path)
+        next_text = max(known.values(), default=number * TEXT_SPACE - 1) - number * TEXT_SPACE + 1
+        return Projection(number, session, whole, known, next_text, self.project_of(session), self.now, task.path)
 
     def project_of(self, session: Session) -> Project | None:
         found = self.projects.of(session.cwd)
@@ -479,6 +579,10 @@ class _Reader:
         else:
             with self.lock:
                 yield
+
+
+class _NotGrown(Exception):
+    """A log has to be read whole: what was written of it is taken back."""
 
 
 _reader: _Reader | None = None

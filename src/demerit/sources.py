@@ -35,6 +35,7 @@ from demerit.parsers.records import (
     Parser,
     Query,
     Record,
+    Resumed,
     Sample,
     Source,
     digest,
@@ -283,19 +284,50 @@ class Log:
         """Bytes that it had when it was opened; it may grow faster than it is read."""
         self.parser: Parser | None = None
         """Whose it is, once its sessions were read."""
+        self.state: bytes | None = None
+        """What reading can go on from behind `size` when the log has grown; None: it has to be read whole then."""
         self._file = file
         self._source = _source_of(path, _moment(status.st_mtime))
 
-    def sessions(self, limits: Source) -> list[Session]:
-        """All sessions in it. Raises Unreadable when it is no log that we know."""
+    def sessions(self, limits: Source, resumable: bool = False) -> list[Session]:
+        """All sessions in it. Raises Unreadable when it is no log that we know.
+
+        resumable: see to `state`, as far as its parser can; that takes a little longer.
+        """
         source = limits._replace(**_placed(self._source))
         is_database = self._file.read(len(_SQLITE)) == _SQLITE
         self._file.seek(0)
         if is_database:
             with _database_rows(self.path) as (self.parser, rows):
                 return _told_by(self.parser, self.parser.parse(rows, _as_written(self.path, source)))
-        self.parser, sessions = _read(_lines(self._file, self.size), source, str(self.path), self.path)
-        return sessions
+        lines = _lines(self._file, self.size)
+        self.parser, records = _identified(lines, str(self.path), self.path)
+        if resumable and self.parser.resume is not None and self._ends_with_a_line():
+            told = self.parser.resume(None, records, source)
+            if told is not None:
+                self.state = told.state
+                return _told_by(self.parser, [told.session])
+            self._file.seek(0)
+            records = chain(_lines(self._file, self.size), _parts(self.parser, self.path))
+        return _told_by(self.parser, self.parser.parse(records, source))
+
+    def _ends_with_a_line(self) -> bool:
+        # One that is still being written belongs to the next read; that it will be whole cannot be waited for here.
+        return self.size > 0 and self.piece(self.size - 1, 1) == b"\n"
+
+    def more(self, agent: str, state: bytes, start: int, limits: Source) -> Resumed | None:
+        """What the lines from `start` on add to what was told with `state`; None: the log has to be read whole."""
+        parser = next((parser for parser in PARSERS if parser.agent == agent and parser.resume is not None), None)
+        if parser is None or parser.resume is None or not self._ends_with_a_line():
+            return None
+        self._file.seek(start)
+        told = parser.resume(
+            state, _lines_behind(self._file, start, self.size), limits._replace(**_placed(self._source))
+        )
+        if told is None:
+            return None
+        self.parser, self.state = parser, told.state
+        return told._replace(session=_told_by(parser, [told.session])[0])
 
     @property
     def is_framed(self) -> bool:
@@ -494,6 +526,12 @@ def read_stream(stream: BinaryIO, source: Source, label: str) -> list[Session]:
 
 
 def _read(lines: Iterator[Record], source: Source, label: str, path: Path | None) -> tuple[Parser, list[Session]]:
+    parser, records = _identified(lines, label, path)
+    return parser, _told_by(parser, parser.parse(records, source))
+
+
+def _identified(lines: Iterator[Record], label: str, path: Path | None) -> tuple[Parser, Iterator[Record]]:
+    """Whose a source is, and all its records. Raises Unreadable."""
     parser, sample, taken = _recognise(lines)
     among_agents = path is not None and _is_among_agents(path)
     if not taken:
@@ -501,9 +539,7 @@ def _read(lines: Iterator[Record], source: Source, label: str, path: Path | None
     if parser is None:
         raise Unreadable(label, _what_it_is(sample), among_agents)
     records = chain(taken, lines)
-    if path is not None:
-        records = chain(records, _parts(parser, path))
-    return parser, _told_by(parser, parser.parse(records, source))
+    return parser, records if path is None else chain(records, _parts(parser, path))
 
 
 def _told_by(parser: Parser, sessions: list[Session]) -> list[Session]:
@@ -660,6 +696,14 @@ def _lines(stream: BinaryIO, end: float = math.inf) -> Iterator[Record]:
             yield Record(line, offset)
         offset += len(line)
         line = stream.readline(_MAX_LINE) if offset < end else b""
+
+
+def _lines_behind(stream: BinaryIO, offset: int, end: int) -> Iterator[Record]:
+    """The lines that hold anything from where the stream stands, its `offset`, up to `end`."""
+    while offset < end and (line := stream.readline(_MAX_LINE)):
+        if not line.isspace():
+            yield Record(line, offset)
+        offset += len(line)
 
 
 class _Rest(io.RawIOBase):

@@ -146,6 +146,7 @@ def add_session(
     for (tool, of_model), statuses in tallies.items():
         counts = {status.value: statuses[status.value] for status in CallStatus}
         row = {"tool": tool, "model": of_model, "category": "other", "calls": statuses.total(), "is_judged": is_judged}
+        row["is_first"] = next(model for name, model in tallies if name == tool) == of_model
         _add(connection, session_tools, session_id=session, **row, **counts)
     for path, changes in (files or {}).items():
         _add(connection, session_files, session_id=session, path=path, changes=changes)

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, Select, literal_column, select
+from sqlalchemy import ColumnElement, func, literal_column, select
 
-from demerit.store.filters import Filter, with_signals
-from demerit.store.schema import projects, session_hours, sessions
+from demerit.panels.tables import Ask
+from demerit.store.filters import Filter, chosen_sessions, hidden_sessions
+from demerit.store.schema import session_hours, sessions
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ALL = Filter()
@@ -59,21 +60,47 @@ def by_activity(chosen: Filter) -> Filter:
     return _surely(narrowed(anywhen, active_since=chosen.since or EPOCH, active_until=chosen.until))
 
 
-def hours_of(chosen: Filter, since: datetime | None, *columns: ColumnElement[Any]) -> Select[Any]:
-    """These columns of the hours of sessions, with their session, signals and project; `chosen` is yet to be asked for.
+ZERO: ColumnElement[int] = literal_column("0")
+"""Added to a column, it keeps SQLite from an index that begins with that column."""
+_MANY = 10
+"""From a tenth of all sessions on it is quicker to go through the rows of all of them, in the order of their index."""
 
-    since: the hours begin then, None or `EPOCH` for all.
+
+def of_chosen(
+    ask: Ask, chosen: Filter, session_id: ColumnElement[int], in_order: bool | None = None
+) -> ColumnElement[bool]:
+    """That a row of sums, with this column, is of one of the chosen sessions.
+
+    in_order: rows are best read in the order of the index that holds them, and looked up among the chosen one by one;
+    False: best from the chosen sessions on. None: as it is quicker for so many sessions.
     """
-    session_id: ColumnElement[int] = session_hours.c.session_id
-    if since is not None and since > EPOCH and chosen.project is None:
-        # SQLite cannot tell that a span is short, and would look through all sessions for those with such hours. As a
-        # sum, the column leads it from sessions to their hours no more, only from the span's hours to their sessions.
-        session_id = session_id + literal_column("0")
-    return select(*columns).select_from(
-        with_signals.join(session_hours, session_id == sessions.c.id).outerjoin(
-            projects, projects.c.id == sessions.c.project_id
-        )
-    )
+    if chooses_all(chosen):
+        return (session_id + ZERO).not_in(hidden_sessions)
+    if in_order is None:
+        in_order = is_many(ask, chosen)
+    # SQLite cannot tell how many rows a choice leaves. As a sum, the column leads it nowhere.
+    return (session_id + ZERO if in_order else session_id).in_(chosen_sessions(chosen, sessions.c.id).correlate(None))
+
+
+def chooses_all(chosen: Filter) -> bool:
+    return chosen == _ALL
+
+
+def is_many(ask: Ask, chosen: Filter) -> bool:
+    """Whether so many sessions are chosen that rows of sums are read for all."""
+    if chosen not in ask.many:
+        [(all_sessions,)] = ask.fetch(select(func.count()).select_from(sessions))
+        some = chosen_sessions(chosen, sessions.c.id).limit(all_sessions // _MANY + 1).subquery()
+        [(found,)] = ask.fetch(select(func.count()).select_from(some))
+        ask.many[chosen] = found > all_sessions // _MANY
+    return ask.many[chosen]
+
+
+def of_hours(ask: Ask, chosen: Filter, since: datetime | None) -> ColumnElement[bool]:
+    """`of_chosen` for hours of sessions. since: the hours begin then, None or `EPOCH` for all."""
+    # A span's hours lie together; those of a project are better found by its sessions.
+    in_order = True if since is not None and since > EPOCH and chosen.project is None else None
+    return of_chosen(ask, chosen, session_hours.c.session_id, in_order)
 
 
 def _surely(chosen: Filter | None) -> Filter:

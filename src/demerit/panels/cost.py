@@ -8,30 +8,34 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 from sqlalchemy import BigInteger, ColumnElement, Label, Select, cast, distinct, func, select
+from sqlalchemy import Column as TableColumn
 
-from demerit.panels.choosing import by_usage, hours_of, narrowed, of_usage
+from demerit.panels.choosing import EPOCH, ZERO, by_usage, narrowed, of_chosen, of_hours, of_usage
 from demerit.panels.rates import share
 from demerit.panels.scores import whole
 from demerit.panels.tables import MODEL, PROJECT, SESSIONS, Ask, Column, Found, Panel, Row, Value, View, ranked
-from demerit.panels.zones import begin_of, date_of, local_day, offsets
-from demerit.store.filters import HOUR_US, UNDATED, Filter, conditions, has_usage, in_hours, microseconds
+from demerit.panels.zones import begin_of, date_of, local_day_of_hour, offsets
+from demerit.store.filters import HOUR_US, UNDATED, Filter, has_usage, in_hours, microseconds
 from demerit.store.schema import projects, session_hours, sessions
 
 _hours = session_hours.c
-_SUMS = (
-    func.count(distinct(_hours.session_id)),
-    *(whole(_hours[name]) for name in ("requests", "input_tokens", "cache_read_tokens", "cache_write_tokens")),
-    whole(_hours.output_tokens),
-    cast(func.sum(_hours.reasoning_tokens), BigInteger),
-    func.sum(_hours.cost_usd),
-    *(whole(_hours[name]) for name in ("unpriced_requests", "unpriced_tokens")),
-)
+_WHOLE = ("requests", "input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
+_KNOWN = ("reasoning_tokens", "cost_usd")  # NULL of none that is known
+_UNPRICED = ("unpriced_requests", "unpriced_tokens")
+
+
+def _sums(of: Any) -> tuple[ColumnElement[Any], ...]:
+    """The sums of hours, or of sums of hours, after the number of their sessions."""
+    known = (cast(func.sum(of.reasoning_tokens), BigInteger), func.sum(of.cost_usd))
+    return (*(whole(of[name]) for name in _WHOLE), *known, *(whole(of[name]) for name in _UNPRICED))
+
+
 _NAMED = 5
 """Models without a price that the note names."""
 
 
 class _Sums(NamedTuple):
-    """In the order of `_SUMS`."""
+    """In the order of `_sums`, after the number of sessions."""
 
     sessions: int
     requests: int
@@ -50,29 +54,42 @@ class _Group(NamedTuple):
     sums: _Sums
 
 
-def _by(*keys: ColumnElement[Any], filter_of: Callable[..., dict[str, str]]) -> Callable[[Ask], Found]:
+def _by(key: TableColumn[Any], filter_of: Callable[..., dict[str, str]]) -> Callable[[Ask], Found]:
+    """key: a column of hours, or of sessions; `filter_of` gets its value, or for a project its name and its key."""
+
     def find(ask: Ask) -> Found:
         dated, undated = by_usage(ask.chosen), _undated(ask.chosen)
-        with_time = sorted(_grouped(ask, dated, True, *keys), key=_costliest)
+        with_time, without = (
+            sorted(_named(ask, key, _grouped(ask, chosen, chosen is dated, key)), key=_costliest)
+            for chosen in (dated, undated)
+        )
         rows = []
-        for chosen, groups in (
-            (dated, with_time),
-            (undated, sorted(_grouped(ask, undated, False, *keys), key=_costliest)),
-        ):
+        for chosen, groups in ((dated, with_time), (undated, without)):
             for group in groups:
                 row_filter = narrowed(chosen, **filter_of(*(value or "" for value in group.key)))
-                key = (*(value or None for value in group.key), chosen is dated)
-                rows.append(Row((*key, *_figures(group.sums)), row_filter))
+                values = (*(value or None for value in group.key), chosen is dated)
+                rows.append(Row((*values, *_figures(group.sums)), row_filter))
         shown, more = ranked(rows, ask.limit)
-        return _found(ask, shown, [group.sums for group in with_time], len(keys), more)
+        parts = [group.sums for group in with_time]
+        # A session has one project and one agent, but may have several models.
+        counted = None if key.table is session_hours else sum(part.sessions for part in parts)
+        return _found(ask, shown, parts, 2 if key is sessions.c.project_id else 1, more, counted)
 
     return find
+
+
+def _named(ask: Ask, key: TableColumn[Any], groups: list[_Group]) -> list[_Group]:
+    """The groups, those of projects by name and key: numbers are quicker to group by."""
+    if key is not sessions.c.project_id:
+        return groups
+    names = {row.id: (row.name, row.key) for row in ask.fetch(select(projects))}
+    return [group._replace(key=names.get(group.key[0], (None, None))) for group in groups]
 
 
 def _by_day(ask: Ask) -> Found:
     dated, undated = by_usage(ask.chosen), _undated(ask.chosen)
     first, last = _span(ask, dated)
-    day = local_day(cast(_hours.hour, BigInteger) * HOUR_US, offsets(ask.zone, first * 3600, last * 3600))
+    day = local_day_of_hour(_hours.hour, offsets(ask.zone, first * 3600, last * 3600))
     groups = sorted(_grouped(ask, dated, True, day.label("local_day")), key=lambda group: group.key)
     rows = []
     for group in groups:
@@ -86,8 +103,10 @@ def _by_day(ask: Ask) -> Found:
     return _found(ask, rows, [group.sums for group in groups], 1)
 
 
-def _found(ask: Ask, rows: Sequence[Row], parts: Sequence[_Sums], keys: int, more: int = 0) -> Found:
-    """parts: the sums of all rows of dated usage."""
+def _found(
+    ask: Ask, rows: Sequence[Row], parts: Sequence[_Sums], keys: int, more: int = 0, counted: int | None = None
+) -> Found:
+    """parts: the sums of all rows of dated usage. counted: sessions with dated usage, where the rows tell it."""
     dated = by_usage(ask.chosen)
     notes = []
     if any(part.unpriced_requests for part in parts):
@@ -100,7 +119,10 @@ def _found(ask: Ask, rows: Sequence[Row], parts: Sequence[_Sums], keys: int, mor
         ]
         others = f" and {len(unpriced) - _NAMED} more models" if len(unpriced) > _NAMED else ""
         notes.append(f"Without a price, so in no cost: {', '.join(names)}{others}.")
-    [(counted,)] = ask.fetch(_of_hours(dated, True, func.count(distinct(_hours.session_id))))
+    if counted is None:
+        # In the order of sessions, so that none needs to be remembered.
+        used = select(_session_id(ask, dated, True)).where(*_of_hours(ask, dated, True)).distinct().subquery()
+        [(counted,)] = ask.fetch(select(func.count()).select_from(used))
     costs = [part.cost for part in parts if part.cost is not None]
     reasoning = [part.reasoning for part in parts if part.reasoning is not None]
     sums = [sum(column) for column in zip(*(part._replace(cost=0, reasoning=0) for part in parts), strict=True)]
@@ -118,24 +140,64 @@ def _grouped(
     ask: Ask, chosen: Filter, is_dated: bool, *keys: ColumnElement[Any], only: ColumnElement[bool] | None = None
 ) -> list[_Group]:
     """The sums of hours with requests, in groups of the same keys: of the chosen sessions, model and span alone."""
-    statement = _of_hours(chosen, is_dated, *keys, *_SUMS)
+    wanted = _of_hours(ask, chosen, is_dated)
     if only is not None:
-        statement = statement.where(only)
+        wanted.insert(0, only)
+    if any(isinstance(key, TableColumn) and key.table is not session_hours for key in keys):
+        statement = _by_session(ask, chosen, is_dated, wanted, *keys)
+    else:
+        statement = select(*keys, func.count(distinct(_hours.session_id)), *_sums(_hours)).where(*wanted)
     for key in keys:
         # By its name: what is computed with parameters would not be the same expression twice for PostgreSQL.
         statement = statement.group_by(key.name if isinstance(key, Label) else key)
     return [_Group(tuple(row[: len(keys)]), _Sums(*row[len(keys) :])) for row in ask.fetch(statement)]
 
 
-def _of_hours(chosen: Filter, is_dated: bool, *columns: ColumnElement[Any]) -> Select[Any]:
-    """Of the hours with requests in the chosen sessions, by the chosen model."""
+def _by_session(
+    ask: Ask, chosen: Filter, is_dated: bool, wanted: Sequence[ColumnElement[bool]], *keys: ColumnElement[Any]
+) -> Select[Any]:
+    """First the sums of each session, in the order in which its hours lie; then of all with the same keys."""
+    session_id = _session_id(ask, chosen, is_dated)
+    names = (*_WHOLE, *_KNOWN, *_UNPRICED)
+    each = (
+        select(session_id.label("session_id"), *(func.sum(_hours[name]).label(name) for name in names))
+        .where(*wanted)
+        .group_by(session_id)
+        .subquery()
+    )
+    return select(*keys, func.count(), *_sums(each.c)).select_from(
+        each.join(sessions, sessions.c.id == each.c.session_id)
+    )
+
+
+def _session_id(ask: Ask, chosen: Filter, is_dated: bool) -> ColumnElement[int]:
+    """The session of an hour, to group by: where only few hours are looked at, SQLite must not go through all of them
+    for the order of the sessions."""
+    is_few = not is_dated or _is_short(ask, chosen)
+    return _hours.session_id + ZERO if is_few else _hours.session_id
+
+
+def _is_short(ask: Ask, dated: Filter) -> bool:
+    """Whether a span is so short that its hours are better looked for by their time."""
+    first, last = _span(ask, replace(dated, used_since=EPOCH, used_until=None))
+    begin, end = _span(ask, dated)
+    return (end - begin) * 4 < last - first
+
+
+def _of_hours(ask: Ask, chosen: Filter, is_dated: bool) -> list[ColumnElement[bool]]:
+    """That an hour has requests, of the chosen sessions and by the chosen model."""
     spans = in_hours(_hours.hour, chosen.used_since, chosen.used_until) if is_dated else [_hours.hour == UNDATED]
-    statement = hours_of(chosen, chosen.used_since if is_dated else None, *columns).where(has_usage(_hours), *spans)
+    wanted = [has_usage(_hours), *spans]
     if chosen.used_model is not None:
-        statement = statement.where(_hours.model == chosen.used_model)
-    # The hours themselves say when they were: no need to look for such hours in each session as well.
-    seen = is_dated and not chosen.undated_usage
-    return statement.where(*conditions(replace(chosen, used_since=None, used_until=None) if seen else chosen))
+        wanted.append(_hours.model == chosen.used_model)
+    # The hours themselves say when they were, and of which model: no need to look for such in each session as well.
+    if is_dated and not chosen.undated_usage:
+        anywhen = replace(chosen, used_since=None, used_until=None, used_model=None)
+        return [*wanted, of_hours(ask, anywhen, chosen.used_since)]
+    if not is_dated and chosen.used_since is None and chosen.used_until is None:
+        anywhen = replace(chosen, undated_usage=False, used_model=None)
+        return [*wanted, of_chosen(ask, anywhen, _hours.session_id, in_order=True)]
+    return [*wanted, of_chosen(ask, chosen, _hours.session_id, in_order=not is_dated or None)]
 
 
 def _figures(sums: _Sums) -> tuple[Value, ...]:
@@ -202,7 +264,7 @@ COST_PANEL = Panel(
         ),
         "project": View(
             (*PROJECT, *_COLUMNS),
-            _by(projects.c.name, projects.c.key, filter_of=lambda name, key: {"project": key}),
+            _by(sessions.c.project_id, filter_of=lambda name, key: {"project": key}),
             _HOW.format("project"),
         ),
         "agent": View(

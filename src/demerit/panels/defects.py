@@ -5,30 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import ColumnElement, distinct, func, select
+from sqlalchemy import ColumnElement, FromClause, func, select
 
-from demerit.panels.choosing import narrowed
+from demerit.panels.choosing import narrowed, of_chosen
 from demerit.panels.rates import wilson
 from demerit.panels.scores import told, whole
 from demerit.panels.tables import MODEL, SESSIONS, Ask, Column, Found, Panel, Row, Value, View, ranked, rate_columns
-from demerit.store.filters import conditions, with_signals
 from demerit.store.schema import session_defects, sessions
 
 _defects = session_defects.c
 _SUMS = (
-    func.count(distinct(_defects.session_id)),
+    func.count(),  # a session has one row for each model
     *(whole(_defects[name]) for name in ("responses", "truncated", "empty", "reasoning_only", "calls", "invalid")),
 )
 
 
-def _by(*keys: ColumnElement[Any], filter_of: Callable[..., dict[str, str]]) -> Callable[[Ask], Found]:
+def _by(
+    source: FromClause, *keys: ColumnElement[Any], filter_of: Callable[..., dict[str, str]]
+) -> Callable[[Ask], Found]:
     def find(ask: Ask) -> Found:
-        statement = (
-            select(*keys, *_SUMS)
-            .select_from(with_signals.join(session_defects, _defects.session_id == sessions.c.id))
-            .where(*conditions(ask.chosen))
-            .group_by(*keys)
-        )
+        statement = select(*keys, *_SUMS).select_from(source).group_by(*keys)
+        statement = statement.where(of_chosen(ask, ask.chosen, _defects.session_id))
         if ask.chosen.model is not None:
             statement = statement.where(_defects.model == ask.chosen.model)
         found = [(tuple(name or "" for name in row[: len(keys)]), row[len(keys) :]) for row in ask.fetch(statement)]
@@ -84,6 +81,7 @@ DEFECTS_PANEL = Panel(
                 *_COLUMNS,
             ),
             _by(
+                session_defects.join(sessions, sessions.c.id == _defects.session_id),
                 _defects.model,
                 sessions.c.agent,
                 told(sessions.c.agent_version),
@@ -91,6 +89,8 @@ DEFECTS_PANEL = Panel(
             ),
             _HOW,
         ),
-        "model": View((MODEL, *_COLUMNS), _by(_defects.model, filter_of=lambda model: {"model": model}), _HOW),
+        "model": View(
+            (MODEL, *_COLUMNS), _by(session_defects, _defects.model, filter_of=lambda model: {"model": model}), _HOW
+        ),
     },
 )

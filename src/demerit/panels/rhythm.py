@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, Select, distinct, func
+from sqlalchemy import ColumnElement, func, select
 
-from demerit.panels.choosing import by_activity, hours_of, narrowed
+from demerit.panels.choosing import by_activity, narrowed, of_chosen, of_hours
 from demerit.panels.scores import whole
 from demerit.panels.tables import Ask, Column, Found, Panel, Row, Value, View
 from demerit.panels.zones import begin_of
-from demerit.store.filters import UNDATED, Filter, conditions, in_hours
+from demerit.store.filters import UNDATED, Filter, in_hours
 from demerit.store.schema import session_hours
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -43,7 +43,8 @@ _NOTHING = [0] * len(_SUMS)
 
 def _cut(ask: Ask, key_of: Callable[[datetime], Any]) -> dict[Any, list[int]]:
     """The sums of all active hours by what `key_of` makes of the time on the zone's clocks when the hour begins."""
-    statement = _active(by_activity(ask.chosen), _hours.hour, *_SUMS).group_by(_hours.hour)
+    chosen = by_activity(ask.chosen)
+    statement = select(_hours.hour, *_SUMS).where(*_active(ask, chosen)).group_by(_hours.hour)
     found: dict[Any, list[int]] = {}
     for hour, *sums in ask.fetch(statement):
         cell = found.setdefault(key_of(datetime.fromtimestamp(hour * 3600, ask.zone)), [0] * len(sums))
@@ -51,13 +52,12 @@ def _cut(ask: Ask, key_of: Callable[[datetime], Any]) -> dict[Any, list[int]]:
     return found
 
 
-def _active(chosen: Filter, *columns: ColumnElement[Any]) -> Select[Any]:
-    """Of the hours in the span of `by_activity`, in the chosen sessions."""
-    return hours_of(chosen, chosen.active_since, *columns).where(
-        *in_hours(_hours.hour, chosen.active_since, chosen.active_until),
-        # The hours themselves say when they were: no need to look for such hours in each session as well.
-        *conditions(replace(chosen, active_since=None, active_until=None)),
-    )
+def _active(ask: Ask, chosen: Filter) -> list[ColumnElement[bool]]:
+    """That an hour is in the span of `by_activity`, and of a chosen session."""
+    spans = in_hours(_hours.hour, chosen.active_since, chosen.active_until)
+    # The hours themselves say when they were: no need to look for such hours in each session as well.
+    anywhen = replace(chosen, active_since=None, active_until=None)
+    return [*spans, of_hours(ask, anywhen, chosen.active_since)]
 
 
 def _figures(sums: list[int]) -> tuple[Value, ...]:
@@ -68,8 +68,12 @@ def _figures(sums: list[int]) -> tuple[Value, ...]:
 def _found(ask: Ask, rows: list[Row], keys: int, found: dict[Any, list[int]]) -> Found:
     chosen = by_activity(ask.chosen)
     sums = [sum(column) for column in zip(*found.values(), strict=True)] or _NOTHING
-    undated = hours_of(ask.chosen, None, whole(_hours.messages)).where(*conditions(ask.chosen), _hours.hour == UNDATED)
-    [(counted,)] = ask.fetch(_active(chosen, func.count(distinct(_hours.session_id))))
+    # In the order of sessions, so that none needs to be remembered.
+    active = select(_hours.session_id).where(*_active(ask, chosen)).group_by(_hours.session_id).subquery()
+    [(counted,)] = ask.fetch(select(func.count()).select_from(active))
+    undated = select(whole(_hours.messages)).where(
+        _hours.hour == UNDATED, of_chosen(ask, ask.chosen, _hours.session_id, in_order=True)
+    )
     [(without,)] = ask.fetch(undated)
     notes = (f"{without:,} messages have no time, and are in no row.",) if without else ()
     return Found(rows, counted, chosen, Row((*(None,) * keys, *_figures(sums)), chosen), notes)

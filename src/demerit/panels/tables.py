@@ -43,8 +43,10 @@ class Ask(NamedTuple):
     connection: Connection
     chosen: Filter
     zone: ZoneInfo
-    limit: int | None = LIMIT
+    limit: int | None
     """Rows of a ranking; None: all."""
+    many: dict[Filter, bool]
+    """What is known of whether a filter chooses many sessions."""
 
     def fetch(self, statement: Executable) -> Sequence[Any]:
         return self.connection.execute(statement).all()
@@ -130,7 +132,7 @@ class Panel(msgspec.Struct, frozen=True):
         """
         name = self._view(by)
         view = self.views[name]
-        found = view.find(Ask(connection, chosen, zone, limit))
+        found = view.find(Ask(connection, chosen, zone, limit, {}))
         return Table(
             self.name,
             name,

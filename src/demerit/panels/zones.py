@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import BigInteger, ColumnElement, case, literal
 
 DAY_S = 86_400
+_HOUR_S = 3600
 _STEP_S = 7 * DAY_S
 """No zone has changed its clocks twice within a week and meant it."""
 _FIRST_S = -2_208_988_800  # 1900
@@ -51,6 +52,15 @@ def local_day(time_us: ColumnElement[int], found: list[Offset]) -> ColumnElement
         offset = case(*whens[:0:-1], else_=offset)
     day_us = DAY_S * _SECOND_US
     return (time_us + offset + _large(_BIAS_DAYS * day_us)) // _large(day_us) - _large(_BIAS_DAYS)
+
+
+def local_day_of_hour(hour: ColumnElement[int], found: list[Offset]) -> ColumnElement[int]:
+    """The same of the time at which an hour, counted from 1970 on, begins."""
+    offset = _large(found[0].offset_s)
+    if len(found) > 1:
+        whens = [(hour >= -(-since_s // _HOUR_S), _large(offset_s)) for since_s, offset_s in found]
+        offset = case(*whens[:0:-1], else_=offset)
+    return (hour * _large(_HOUR_S) + offset + _large(_BIAS_DAYS * DAY_S)) // _large(DAY_S) - _large(_BIAS_DAYS)
 
 
 def _large(number: int) -> ColumnElement[int]:

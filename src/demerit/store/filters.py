@@ -7,7 +7,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, FromClause, Select, and_, case, func, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    FromClause,
+    Select,
+    and_,
+    case,
+    func,
+    literal_column,
+    or_,
+    select,
+    union_all,
+)
+from sqlalchemy.sql.visitors import iterate
 
 from demerit.parsers import PARSE_EPOCH
 from demerit.quality import (
@@ -223,7 +236,7 @@ def _of_signals(chosen: Filter) -> Iterator[ColumnElement[bool]]:
 def has_usage(hours: Any) -> ColumnElement[bool]:
     """Whether an hour of a session (columns of `session_hours`) has model requests, or a sum of some."""
     told: ColumnElement[int] = hours.requests + hours.input_tokens + hours.cache_read_tokens + hours.output_tokens
-    return told > 0
+    return told > literal_column("0")  # no parameter: the words of ix_session_hours_usage
 
 
 def hygiene_count(name: str) -> ColumnElement[int]:
@@ -302,4 +315,18 @@ def _has(table: Any, condition: ColumnElement[bool]) -> ColumnElement[bool]:
 
 def chosen_sessions(chosen: Filter, *columns: ColumnElement[Any]) -> Select[Any]:
     """The sessions that `chosen` is about, with these columns of `with_signals`."""
-    return select(*columns).select_from(with_signals).where(*conditions(chosen))
+    demanded = conditions(chosen)
+    # Where nothing needs the signals, SQLite would look them up for each session all the same.
+    source = with_signals if any(map(_is_of_signals, (*columns, *demanded))) else sessions
+    return select(*columns).select_from(source).where(*demanded)
+
+
+def _is_of_signals(element: ColumnElement[Any]) -> bool:
+    return any(getattr(part, "table", None) is session_signals for part in iterate(element))
+
+
+hidden_sessions: CompoundSelect[Any] = union_all(
+    select(sessions.c.id).where(sessions.c.copy_of.is_not(None)),
+    select(sessions.c.id).where(or_(sessions.c.epoch < PARSE_EPOCH, sessions.c.epoch > PARSE_EPOCH)),
+)
+"""Those that are not visible, some of them twice: few, as a rule, and found by indexes."""

@@ -6,7 +6,7 @@ out (distinct files and prompts, the hardest turns) is asked of the database. No
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,8 +15,9 @@ from sqlalchemy import Connection, Row, Select, and_, delete, desc, func, select
 
 from demerit.model import CallStatus, Event, Message, ParseLoss, Session, ToolCall
 from demerit.quality import PROMPT_FACTS_VERSION, SIGNALS_VERSION, ContextHealth, ContextHealthFolder
+from demerit.quality.advice import AdviceFolder
 from demerit.quality.assess import IDLE_AFTER, Findings, SessionFold, churned, report_from
-from demerit.quality.report import EVIDENCE_LIMIT, Evidence, Hygiene, Report, ToolTally, UsageTotals
+from demerit.quality.report import EVIDENCE_LIMIT, Advice, Evidence, Hygiene, Report, ToolTally, UsageTotals
 from demerit.quality.thinking import Thinking, thinking_from
 from demerit.store.engines import insert_rows
 from demerit.store.filters import microseconds, moment
@@ -70,15 +71,15 @@ def outdated(limit: int) -> Select[Any]:
     return select(sessions.c.id).select_from(joined).where(old).limit(limit)
 
 
-def stored_messages(connection: Connection, session_id: int, whole: bool = False) -> Iterator[Message]:
+def stored_messages(connection: Connection, session_id: int, whole: bool = False, first: int = 0) -> Iterator[Message]:
     """The session's own messages with their calls, as they were read but without texts, bodies and usage.
 
-    whole: those that stand in an earlier session as well.
+    whole: those that stand in an earlier session as well. first: the ordinal to begin at.
     """
-    of_it = messages.c.session_id == session_id
+    of_it = and_(messages.c.session_id == session_id, messages.c.ordinal >= first)
     if not whole:
         of_it = and_(of_it, ~messages.c.is_replayed)
-    calls = _stored_calls(connection, session_id)
+    calls = _stored_calls(connection, session_id, first)
     pending = next(calls, None)
     columns = [
         messages.c[name]
@@ -109,9 +110,11 @@ def stored_messages(connection: Connection, session_id: int, whole: bool = False
             sidechain=sidechain,
             notice=notice,
         )
+    for _ in calls:  # to its end, or PostgreSQL keeps its cursor
+        pass
 
 
-def _stored_calls(connection: Connection, session_id: int) -> Iterator[ToolCall]:
+def _stored_calls(connection: Connection, session_id: int, first: int) -> Iterator[ToolCall]:
     columns = [
         tool_calls.c[name]
         for name in (
@@ -120,7 +123,8 @@ def _stored_calls(connection: Connection, session_id: int) -> Iterator[ToolCall]
         ).split()
     ]
     in_order = (tool_calls.c.message_ordinal, tool_calls.c.call_index)
-    query = select(*columns).where(tool_calls.c.session_id == session_id).order_by(*in_order)
+    of_it = (tool_calls.c.session_id == session_id, tool_calls.c.message_ordinal >= first)
+    query = select(*columns).where(*of_it).order_by(*in_order)
     for ordinal, index, name, category, status, evidence, call_id, hashed, code, poll, paths, server in _streamed(
         connection, query
     ):
@@ -140,8 +144,9 @@ def _stored_calls(connection: Connection, session_id: int) -> Iterator[ToolCall]
         )
 
 
-def _streamed(connection: Connection, query: Select[Any]) -> Iterable[Any]:
-    return connection.execute(query, execution_options={"stream_results": True, "yield_per": _AT_A_TIME})
+def _streamed(connection: Connection, query: Select[Any]) -> Iterator[Any]:
+    with connection.execute(query, execution_options={"stream_results": True, "yield_per": _AT_A_TIME}) as rows:
+        yield from rows
 
 
 def repeated_calls(connection: Connection, session_id: int) -> set[tuple[int, int]]:
@@ -180,13 +185,14 @@ def _report(connection: Connection, row: Row[Any], hygiene: Hygiene, now: dateti
     for message in stored_messages(connection, session_id):
         fold.add(message, [call for call in message.calls if call not in repeated])
     session = stored_session(connection, row)
+    health = _health(connection, session_id)
     findings = Findings(
         churn=_churn(connection, session_id),
         hygiene=hygiene,
-        health=_health(connection, session_id),
+        health=health,
         usage=_usage(row),
         thinking=_thinking(connection, session_id),
-        advice=Advices.decode(row.advice),
+        advice=_advice(connection, row, hygiene, health),
         models=_STRINGS.decode(row.models),
         title=row.title,
         tools=_tallies(connection, session_id, session_tools.c.tool),
@@ -195,13 +201,31 @@ def _report(connection: Connection, row: Row[Any], hygiene: Hygiene, now: dateti
     return report_from(session, fold, findings, now, row.path)
 
 
+def _advice(
+    connection: Connection, row: Row[Any], hygiene: Hygiene, health: ContextHealth | None
+) -> tuple[Advice, ...]:
+    """As the reader found it; found again, in bounded memory, where the session has gone on since."""
+    if row.advice is not None:
+        return Advices.decode(row.advice)
+    folder = AdviceFolder()
+    repeated = _Repeated(connection, row.id)
+    for message in stored_messages(connection, row.id):
+        for call in message.calls:
+            if call not in repeated:
+                folder.add(call, message.model)
+    found = folder.result(hygiene, health)
+    advice = msgspec.json.encode(found).decode()
+    connection.execute(update(sessions).where(sessions.c.id == row.id).values(advice=advice))
+    return found
+
+
 class _Repeated:
     """Which calls do not count, asked of the database a message at a time, and only where there are any."""
 
     def __init__(self, connection: Connection, session_id: int) -> None:
         columns = (tool_calls.c.message_ordinal, tool_calls.c.call_index)
         query = select(*columns).where(*_uncounted(session_id)).order_by(*columns)
-        self._rows = iter(_streamed(connection, query))
+        self._rows = _streamed(connection, query)
         self._next: tuple[int, int] | None = None
         self._step()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -34,6 +34,8 @@ TEXT_SPACE = 1 << 24
 """Numbers for the texts of one session: the ids of its texts begin at its own id times this."""
 HEADS = 8
 """Messages at the beginning of a session by which a session that repeats it is found."""
+COST_DIGITS = 12
+"""Behind the point of a cost in USD: no price of a token has more, so that sums are equal in whatever order."""
 UNDATED = -1
 """The hour of what has no time."""
 
@@ -164,14 +166,18 @@ class Projection:
         session_id: int,
         session: Session,
         whole: Callable[[Body, int], str | None],
-        known_texts: dict[str, int],
+        known_texts: Mapping[str, int],
+        next_text: int,
         project: Project | None,
-        now: datetime,
+        now: datetime | None,
         path: str,
+        after_us: int | None = None,
     ) -> None:
-        """now: the session is graded at once if it has settled by this time. path: where its log is.
+        """now: the session is graded at once if it has settled by this time; None: these are its last messages alone.
+        path: where its log is. after_us: see `add_up`.
         whole: the first characters of a body that was left in its log, None where it has no place there.
         known_texts: ids of the texts that are kept of this session already, by digest; they keep them.
+        next_text: number, in the session, of its next new text.
         """
         self.session_id = session_id
         self.session = session
@@ -181,12 +187,14 @@ class Projection:
         self.prompts: dict[int, PromptFacts] = {}
         self.repeated_calls: set[tuple[int, int]] = set()
         self.usage = _requests(session)
-        self.texts = _Texts(session_id, whole, known_texts)
+        self.texts = _Texts(session_id, whole, known_texts, next_text)
         self.digest = self._look_through()
-        self.sums = add_up(session, session_id, session.messages, self.prompts, self.usage, self.repeated_calls)
+        self.sums = add_up(
+            session, session_id, session.messages, self.prompts, self.usage, self.repeated_calls, after_us
+        )
         self.report = None
         """Its card, where it has settled. It holds if nothing of the session stands in another one."""
-        if is_idle(session, now):
+        if now is not None and is_idle(session, now):
             card = assess(session, now, path)
             usage = card.usage and msgspec.structs.replace(card.usage, cost_usd=self.sums.columns["cost_usd"])
             self.report = msgspec.structs.replace(card, usage=usage)
@@ -302,11 +310,14 @@ class Projection:
 class _Texts:
     """Gives each different text of a session one id, and keeps those that are new."""
 
-    def __init__(self, session_id: int, whole: Callable[[Body, int], str | None], known: dict[str, int]) -> None:
+    def __init__(
+        self, session_id: int, whole: Callable[[Body, int], str | None], known: Mapping[str, int], next_text: int
+    ) -> None:
         self._base = session_id * TEXT_SPACE
         self._whole = whole
-        self._ids = dict(known)
-        self._next = max(known.values(), default=self._base - 1) - self._base + 1
+        self._known = known
+        self._ids: dict[str, int] = {}
+        self._next = next_text
         self._new: list[Text] = []
         self.used: set[int] = set()
         """Ids of all texts that were asked for so far."""
@@ -346,7 +357,7 @@ class _Texts:
     def _id(self, kind: str, text: str, size: int, ordinal: int, index: int | None) -> int | None:
         text = plain(text[:TEXT_CHARS])
         digest = blake2b(text.encode(), digest_size=8).hexdigest()
-        known = self._ids.get(digest)
+        known = self._ids.get(digest) or self._known.get(digest)
         if known is not None:
             self.used.add(known)
             return known
@@ -456,13 +467,15 @@ def add_up(
     prompts: dict[int, PromptFacts],
     usage: Sequence[UsageRow],
     repeated_calls: set[tuple[int, int]],
+    after_us: int | None = None,
 ) -> Sums:
-    """The sums of a session.
+    """The sums of a session, or of its last messages.
 
     messages: those that count, without the ones that stand in an earlier session. Of their texts, lengths matter.
     prompts: the facts of its human prompts with text, by ordinal.
     usage: of its requests, those that count here.
     repeated_calls: (message, call) of those that only repeat the line of an earlier call.
+    after_us: the time of the last message before these.
     """
     hours: dict[tuple[int, str], _Hour] = {}
     tools: dict[tuple[str, str], list[Any]] = {}
@@ -473,8 +486,7 @@ def add_up(
     folder, advice, health = CallFolder(), AdviceFolder(), ContextHealthFolder()
     hygiene = _Hygiene()
     count = users = 0
-    previous: int | None = None
-    first: int | None = None
+    previous = after_us
     for message in messages:
         count += 1
         at = microseconds(message.at)
@@ -485,7 +497,6 @@ def add_up(
             if previous is not None and 0 < at - previous <= _MOST_GAP_US:
                 hour.active_us += at - previous
             previous = at
-            first = at if first is None else min(first, at)
         is_prompt = message.role == "user" and message.author == "human"
         users += is_prompt
         hour.prompts += is_prompt
@@ -514,6 +525,9 @@ def add_up(
             health.add(row.context_tokens)
     for name in session.models:
         order.setdefault(plain(name))
+    firsts: dict[str, str] = {}
+    for tool, model in tools:
+        firsts.setdefault(tool, model)
     judged = folder.statuses_are_logged and "statuses" not in session.untold
     return Sums(
         columns={
@@ -526,7 +540,10 @@ def add_up(
         },
         rows=(
             [_hour_row(session_id, key, hour) for key, hour in hours.items()],
-            [(session_id, *key, *values, judged) for key, values in tools.items()],
+            [
+                (session_id, *key, *values, judged, firsts[key[0]] == key[1])  # one row of a tool counts the session
+                for key, values in tools.items()
+            ],
             [(session_id, path, changes) for path, changes in files.items()],
             [(session_id, model, *msgspec.structs.astuple(found)) for model, found in defects.items()],
         ),
@@ -586,6 +603,8 @@ def _spend(row: UsageRow, hours: dict[tuple[int, str], _Hour]) -> None:
 
 
 def _hour_row(session_id: int, key: tuple[int, str], hour: _Hour) -> Row:
+    if hour.cost_usd is not None:
+        hour.cost_usd = round(hour.cost_usd, COST_DIGITS)
     return (session_id, *key, *msgspec.structs.astuple(hour))
 
 
@@ -614,7 +633,7 @@ def _totals(usage: Sequence[UsageRow]) -> dict[str, Any]:
         "output_tokens": sum(row.output_tokens for row in usage),
         "reasoning_tokens": sum(reasoning) if reasoning else None,
         "output_is_partial": any(row.is_partial for row in usage),
-        "cost_usd": sum(priced) if priced else None,
+        "cost_usd": round(sum(priced), COST_DIGITS) if priced else None,
         "unpriced_requests": len(usage) - len(priced),
     }
 

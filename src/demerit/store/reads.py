@@ -27,7 +27,6 @@ from sqlalchemy import (
     select,
     tuple_,
 )
-from sqlalchemy.sql.visitors import iterate
 
 from demerit.quality.context import context_health, is_context_reset
 from demerit.quality.report import Report
@@ -238,12 +237,7 @@ def _keys(
 
 def count_sessions(connection: Connection, chosen: Filter) -> int:
     """How many sessions are chosen."""
-    query = chosen_sessions(chosen, func.count())
-    demanded = conditions(chosen)
-    if not any(getattr(part, "table", None) is session_signals for one in demanded for part in iterate(one)):
-        # No condition needs the signals, and SQLite would look them up for each session all the same.
-        query = select(func.count()).select_from(sessions).where(*demanded)
-    found: int = connection.execute(query).scalar_one()
+    found: int = connection.execute(chosen_sessions(chosen, func.count())).scalar_one()
     return found
 
 

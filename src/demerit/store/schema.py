@@ -147,7 +147,7 @@ sessions = Table(
     Column("unpriced_requests", Integer, nullable=False),
     Column("untold", Text, nullable=False),  # JSON list: facts that its agent's logs never tell
     Column("losses", Text, nullable=False),  # JSON object: kind -> count
-    Column("advice", Text, nullable=False),  # JSON list
+    Column("advice", Text),  # JSON list; NULL: to be found when it is graded
     Column("digest", Text, nullable=False),  # of all that was read: equal means nothing to write
     Column("generation", Integer, nullable=False),
     Column("epoch", Integer, nullable=False),
@@ -161,9 +161,15 @@ sessions = Table(
     Index(None, "agent", "source_id"),
     Index(None, "agent", "parent_source_id"),
     Index(None, "parent_id"),
-    Index(None, "copy_of"),
+    # Nearly all have none: an index of all would look to SQLite as if it led to a few.
+    Index(
+        "ix_sessions_copy_of",
+        "copy_of",
+        sqlite_where=text("copy_of is not null"),
+        postgresql_where=text("copy_of is not null"),
+    ),
     Index(None, "begun_us", "id"),
-    Index("ix_sessions_by_start", "epoch", "begun_us", "id", **_NO_COPY),
+    Index("ix_sessions_by_start", "epoch", "begun_us", "id", "agent", "project_id", "relation", "copy_of", **_NO_COPY),
     Index("ix_sessions_by_length", "epoch", "duration_us", "id", **_NO_COPY),
     Index("ix_sessions_by_cost", "epoch", "cost_usd", "id", **_NO_COPY),
     Index("ix_sessions_by_tokens", "epoch", "tokens", "id", **_NO_COPY),
@@ -326,6 +332,20 @@ events = _clustered(
 
 # --- sums of a session, from its own rows ---------------------------------------------------------------------
 
+_ACTIVITY = ("messages", "prompts", "tool_calls", "active_us")
+_USAGE = (
+    "requests",
+    "input_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "cost_usd",
+    "unpriced_requests",
+    "unpriced_tokens",
+)
+_HAS_USAGE = "requests + input_tokens + cache_read_tokens + output_tokens > 0"
+
 session_hours = _clustered(
     "session_hours",
     metadata,
@@ -345,7 +365,17 @@ session_hours = _clustered(
     Column("cost_usd", Float),
     Column("unpriced_requests", Integer, nullable=False),
     Column("unpriced_tokens", BigInteger, nullable=False),
-    Index(None, "hour"),
+    # These, and those of the next tables, hold all that is summed up: a sum over years reads nothing else.
+    Index("ix_session_hours_by_hour", "hour", "model", "session_id", *_ACTIVITY, *_USAGE),
+    Index(
+        "ix_session_hours_usage",
+        "model",
+        "session_id",
+        "hour",
+        *_USAGE,
+        sqlite_where=text(_HAS_USAGE),
+        postgresql_where=text(_HAS_USAGE),
+    ),
 )
 
 session_tools = _clustered(
@@ -359,6 +389,17 @@ session_tools = _clustered(
     Column("calls", Integer, nullable=False),
     *(Column(status.value, Integer, nullable=False) for status in CallStatus),
     Column("is_judged", Boolean, nullable=False),  # the log tells how calls went
+    Column("is_first", Boolean, nullable=False),  # of the rows of its tool, the one that counts the session
+    Index(
+        "ix_session_tools_sums",
+        "tool",
+        "model",
+        "is_judged",
+        "session_id",
+        "is_first",
+        "calls",
+        *("failed", "invalid", "benign", "declined", "cancelled", "pending", "unknown"),
+    ),
 )
 
 session_files = _clustered(
@@ -367,6 +408,7 @@ session_files = _clustered(
     _session_id(primary_key=True),
     Column("path", Text, primary_key=True),  # below the working folder where it lies there
     Column("changes", Integer, nullable=False),
+    Index("ix_session_files_path", "path", "session_id", "changes"),
 )
 
 session_defects = _clustered(
@@ -380,6 +422,12 @@ session_defects = _clustered(
     Column("reasoning_only", Integer, nullable=False),
     Column("calls", Integer, nullable=False),
     Column("invalid", Integer, nullable=False),
+    Index(
+        "ix_session_defects_sums",
+        "model",
+        "session_id",
+        *("responses", "truncated", "empty", "reasoning_only", "calls", "invalid"),
+    ),
     CheckConstraint("truncated <= responses and empty <= responses and reasoning_only <= empty", "responses"),
     CheckConstraint("invalid <= calls", "calls"),
 )

@@ -132,7 +132,9 @@ def stored_sessions(connection: Connection, log_key: str) -> list[Stored]:
     for number, source_id, place, digest, epoch in found:
         heads = connection.execute(select(session_heads.c.key).where(session_heads.c.session_id == number)).scalars()
         known = connection.execute(select(texts.c.digest, texts.c.id).where(texts.c.session_id == number))
-        listed.append(Stored(number, source_id, place, digest, epoch, frozenset(heads), dict(known.tuples().all())))
+        listed.append(
+            Stored(number, source_id, place, digest, epoch, frozenset(heads), {row[0]: row[1] for row in known})
+        )
     return listed
 
 
@@ -190,6 +192,11 @@ def grade_settled(connection: Connection, ids: Sequence[int], now: datetime) -> 
     return graded
 
 
+def write_log(connection: Connection, log: LogRow, seen: str | None) -> int:
+    """Keep the row of a log without its sessions; its id. Raises Conflict as `write_logs` does."""
+    return _write_logs(connection, [Write(log, seen, ())])[log.key]
+
+
 def _write_logs(connection: Connection, writes: Sequence[Write]) -> dict[str, int]:
     """Keep the rows of the logs themselves; their ids by their keys. Raises Conflict."""
     known = _known_logs(connection, [write.log.key for write in writes])
@@ -227,7 +234,7 @@ class _Changes:
         self.kept: dict[int, tuple[str, int]] = {}
         self.places: dict[tuple[int, str], int] = {}
         self.rows: defaultdict[Table, list[Any]] = defaultdict(list)
-        self.index: list[tuple[int, str]] = []
+        self.texts: list[tuple[int, Text]] = []
         self.projects: dict[str, int] = {}
 
     def take(self, log_id: int, log: LogRow, found: Projection) -> None:
@@ -260,10 +267,10 @@ class _Changes:
             self.rows[messages] += part.messages
             self.rows[tool_calls] += part.calls
             self.rows[file_changes] += part.changes
-            self.texts(number, part.texts)
+            self.texts += [(number, one) for one in part.texts]
         if known is not None:
             kept = connection.execute(select(texts.c.id).where(texts.c.session_id == number)).scalars()
-            _forget_texts(connection, [one for one in kept if one not in found.texts.used])
+            forget_texts(connection, [one for one in kept if one not in found.texts.used])
 
     def look_at(self, log_ids: Sequence[int]) -> None:
         """Note which sessions are kept of these logs."""
@@ -276,14 +283,6 @@ class _Changes:
                 self.kept[number] = (digest, epoch)
                 self.places[log_id, source_id] = max(place, self.places.get((log_id, source_id), -1))
 
-    def texts(self, number: int, found: Iterable[Text]) -> None:
-        for one in found:
-            is_indexed = one.kind in INDEXED
-            place = (one.message_ordinal, one.call_index)
-            self.rows[texts].append((one.id, number, one.digest, one.kind, *place, one.size, is_indexed, one.data))
-            if is_indexed:
-                self.index.append((one.id, one.text))
-
     def project(self, project: Project | None) -> int | None:
         if project is None:
             return None
@@ -295,8 +294,32 @@ class _Changes:
     def insert(self) -> None:
         for table in dict.fromkeys((sessions, *self.rows)):  # first what the others refer to
             insert_rows(self.connection, table, self.rows.pop(table, []))
-        index_texts(self.connection, self.index)
-        self.index.clear()
+        _keep_texts(self.connection, self.texts)
+        self.texts.clear()
+
+
+def keep_texts(connection: Connection, number: int, found: Iterable[Text]) -> None:
+    """Keep new texts of a session, and make them findable."""
+    _keep_texts(connection, [(number, one) for one in found])
+
+
+def _keep_texts(connection: Connection, found: Sequence[tuple[int, Text]]) -> None:
+    rows = [
+        (
+            one.id,
+            number,
+            one.digest,
+            one.kind,
+            one.message_ordinal,
+            one.call_index,
+            one.size,
+            one.kind in INDEXED,
+            one.data,
+        )
+        for number, one in found
+    ]
+    insert_rows(connection, texts, rows)
+    index_texts(connection, [(one.id, one.text) for _, one in found if one.kind in INDEXED])
 
 
 def _columns(found: Projection, log: LogRow) -> dict[str, Any]:
@@ -334,7 +357,7 @@ def _forget_rows(connection: Connection, number: int) -> None:
         connection.execute(delete(table).where(table.c.session_id == number))
 
 
-def _forget_texts(connection: Connection, ids: Iterable[int]) -> None:
+def forget_texts(connection: Connection, ids: Iterable[int]) -> None:
     for part in _parts(ids):
         kept = select(texts.c.id, texts.c.data).where(texts.c.id.in_(part), texts.c.is_indexed)
         unindex_texts(connection, [(number, unpacked(data)) for number, data in connection.execute(kept)])
@@ -347,7 +370,7 @@ def forget_sessions(connection: Connection, ids: Sequence[int]) -> None:
     for part in _parts(ids):
         others |= _families(connection, part).keys() | _with_same_requests(connection, part)
     for number in ids:
-        _forget_texts(connection, connection.execute(select(texts.c.id).where(texts.c.session_id == number)).scalars())
+        forget_texts(connection, connection.execute(select(texts.c.id).where(texts.c.session_id == number)).scalars())
         connection.execute(delete(sessions).where(sessions.c.id == number))
     count_once(connection, sorted(others.difference(ids)))
 

@@ -115,7 +115,7 @@ def upgrade() -> None:
         sa.Column("unpriced_requests", sa.Integer(), nullable=False),
         sa.Column("untold", sa.Text(), nullable=False),
         sa.Column("losses", sa.Text(), nullable=False),
-        sa.Column("advice", sa.Text(), nullable=False),
+        sa.Column("advice", sa.Text(), nullable=True),
         sa.Column("digest", sa.Text(), nullable=False),
         sa.Column("generation", sa.Integer(), nullable=False),
         sa.Column("epoch", sa.Integer(), nullable=False),
@@ -166,7 +166,7 @@ def upgrade() -> None:
     op.create_index(
         "ix_sessions_by_start",
         "sessions",
-        ["epoch", "begun_us", "id"],
+        ["epoch", "begun_us", "id", "agent", "project_id", "relation", "copy_of"],
         unique=False,
         sqlite_where=sa.text("copy_of is null"),
         postgresql_where=sa.text("copy_of is null"),
@@ -179,7 +179,14 @@ def upgrade() -> None:
         sqlite_where=sa.text("copy_of is null"),
         postgresql_where=sa.text("copy_of is null"),
     )
-    op.create_index(op.f("ix_sessions_copy_of"), "sessions", ["copy_of"], unique=False)
+    op.create_index(
+        "ix_sessions_copy_of",
+        "sessions",
+        ["copy_of"],
+        unique=False,
+        sqlite_where=sa.text("copy_of is not null"),
+        postgresql_where=sa.text("copy_of is not null"),
+    )
     op.create_index(
         "ix_sessions_due",
         "sessions",
@@ -304,6 +311,12 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("session_id", "model", name=op.f("pk_session_defects")),
         sqlite_with_rowid=False,
     )
+    op.create_index(
+        "ix_session_defects_sums",
+        "session_defects",
+        ["model", "session_id", "responses", "truncated", "empty", "reasoning_only", "calls", "invalid"],
+        unique=False,
+    )
     op.create_table(
         "session_files",
         sa.Column("session_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
@@ -315,6 +328,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("session_id", "path", name=op.f("pk_session_files")),
         sqlite_with_rowid=False,
     )
+    op.create_index("ix_session_files_path", "session_files", ["path", "session_id", "changes"], unique=False)
     op.create_table(
         "session_heads",
         sa.Column("key", sa.BigInteger(), nullable=False),
@@ -350,7 +364,50 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("session_id", "hour", "model", name=op.f("pk_session_hours")),
         sqlite_with_rowid=False,
     )
-    op.create_index(op.f("ix_session_hours_hour"), "session_hours", ["hour"], unique=False)
+    op.create_index(
+        "ix_session_hours_by_hour",
+        "session_hours",
+        [
+            "hour",
+            "model",
+            "session_id",
+            "messages",
+            "prompts",
+            "tool_calls",
+            "active_us",
+            "requests",
+            "input_tokens",
+            "cache_read_tokens",
+            "cache_write_tokens",
+            "output_tokens",
+            "reasoning_tokens",
+            "cost_usd",
+            "unpriced_requests",
+            "unpriced_tokens",
+        ],
+        unique=False,
+    )
+    op.create_index(
+        "ix_session_hours_usage",
+        "session_hours",
+        [
+            "model",
+            "session_id",
+            "hour",
+            "requests",
+            "input_tokens",
+            "cache_read_tokens",
+            "cache_write_tokens",
+            "output_tokens",
+            "reasoning_tokens",
+            "cost_usd",
+            "unpriced_requests",
+            "unpriced_tokens",
+        ],
+        unique=False,
+        sqlite_where=sa.text("requests + input_tokens + cache_read_tokens + output_tokens > 0"),
+        postgresql_where=sa.text("requests + input_tokens + cache_read_tokens + output_tokens > 0"),
+    )
     op.create_table(
         "session_reports",
         sa.Column("session_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
@@ -440,11 +497,32 @@ def upgrade() -> None:
         sa.Column("pending", sa.Integer(), nullable=False),
         sa.Column("unknown", sa.Integer(), nullable=False),
         sa.Column("is_judged", sa.Boolean(), nullable=False),
+        sa.Column("is_first", sa.Boolean(), nullable=False),
         sa.ForeignKeyConstraint(
             ["session_id"], ["sessions.id"], name=op.f("fk_session_tools_session_id"), ondelete="CASCADE"
         ),
         sa.PrimaryKeyConstraint("session_id", "tool", "model", name=op.f("pk_session_tools")),
         sqlite_with_rowid=False,
+    )
+    op.create_index(
+        "ix_session_tools_sums",
+        "session_tools",
+        [
+            "tool",
+            "model",
+            "is_judged",
+            "session_id",
+            "is_first",
+            "calls",
+            "failed",
+            "invalid",
+            "benign",
+            "declined",
+            "cancelled",
+            "pending",
+            "unknown",
+        ],
+        unique=False,
     )
     op.create_table(
         "texts",

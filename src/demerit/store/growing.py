@@ -1,0 +1,419 @@
+"""Adding to a session that went on, at a cost that does not grow with what is kept of it.
+
+Only the rows of the messages that are told anew are replaced; sums are moved by the difference. Where that could be
+wrong (something of the session stands in another one, a request or a call is repeated) nothing is done, and the log is
+read whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, Table, and_, delete, exists, func, insert, or_, select, update
+
+from demerit.model import Body, CallStatus
+from demerit.parsers import PARSE_EPOCH
+from demerit.parsers.records import Resumed
+from demerit.quality import PromptFacts
+from demerit.store.engines import insert_rows
+from demerit.store.filters import microseconds
+from demerit.store.grading import stored_messages
+from demerit.store.projection import COST_DIGITS, HEADS, TEXT_SPACE, Projection, Sums, UsageRow, add_up, plain
+from demerit.store.schema import (
+    events,
+    file_changes,
+    messages,
+    session_defects,
+    session_files,
+    session_heads,
+    session_hours,
+    session_tools,
+    sessions,
+    texts,
+    tool_calls,
+    usage_events,
+)
+from demerit.store.writer import LogRow, forget_texts, keep_texts
+
+_CALLS_LOOKED_AT = 2000
+"""Earlier calls of which a new one may be a repetition: as far back as a parser remembers."""
+_ADDITIVE = (
+    "requests",
+    "input_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "cache_write_1h_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "cost_usd",
+    "unpriced_requests",
+    "messages",
+    "user_messages",
+)
+_STRINGS = msgspec.json.Decoder(tuple[str, ...])
+
+
+def grow(
+    connection: Connection, log_id: int, log: LogRow, told: Resumed, whole: Callable[[Body, int], str | None]
+) -> int | None:
+    """Add what `told` says to the one session of a log; its id. None when that log has to be read whole.
+
+    whole: as `Projection` takes it.
+    """
+    kept = connection.execute(select(sessions).where(sessions.c.log_id == log_id).limit(2)).all()
+    if len(kept) != 1 or not _stands_alone(connection, kept[0], told):
+        return None
+    row = kept[0]
+    number: int = row.id
+    tail = _Tail(connection, row.id, told.first, told.loose_kept)
+    base = number * TEXT_SPACE
+    last = connection.execute(
+        select(func.max(texts.c.id)).where(texts.c.id >= base, texts.c.id < base + TEXT_SPACE)
+    ).scalar()
+    known = _KnownTexts(connection, number)
+    next_text = 0 if last is None else last - base + 1
+    new = Projection(number, told.session, whole, known, next_text, None, None, log.path, tail.after_us)
+    if _repeats(connection, number, told, new):
+        return None
+    new.prepare()
+    old = tail.sums(told)
+    tail.forget(told.events_kept)
+    _insert(connection, number, told, new, tail.next_place)
+    forget_texts(connection, sorted(tail.text_ids - new.texts.used))
+    _shift_hours(connection, number, old, new.sums)
+    _shift_files(connection, number, old, new.sums)
+    models = _shift_defects(connection, number, old, new.sums)
+    _shift_tools(connection, number, old, new.sums, told)
+    connection.execute(
+        update(sessions).where(sessions.c.id == number).values(**_columns(connection, row, log, told, old, new, models))
+    )
+    return number
+
+
+def _stands_alone(connection: Connection, row: Row[Any], told: Resumed) -> bool:
+    """Whether the session is as the parsers of this version read it, and nothing of it is in another one."""
+    session = told.session
+    same = (row.agent, row.source_id) == (session.agent, plain(session.source_id))
+    parent = None if session.parent_source_id is None else plain(session.parent_source_id)
+    if not same or (row.parent_source_id, row.relation) != (parent, session.relation):
+        return False
+    if row.epoch != PARSE_EPOCH or row.replayed_messages or row.copy_of is not None:
+        return False
+    # Its first messages, by which others find it, must be among those that stay.
+    head = (
+        select(messages.c.ordinal)
+        .where(messages.c.session_id == row.id, messages.c.key.is_not(None))
+        .order_by(messages.c.ordinal)
+        .limit(1)
+        .offset(HEADS - 1)
+    )
+    last_head = connection.execute(head).scalar()
+    if last_head is None or last_head >= told.first:
+        return False
+    own, other = session_heads.alias(), session_heads.alias()
+    shared = select(own.c.key).where(
+        own.c.session_id == row.id, exists().where(other.c.key == own.c.key, other.c.session_id != row.id)
+    )
+    has_own_requests = select(usage_events.c.place).where(
+        usage_events.c.session_id == row.id, usage_events.c.message_ordinal < told.first
+    )
+    return (
+        connection.execute(shared.limit(1)).first() is None
+        and connection.execute(has_own_requests.limit(1)).first() is not None
+    )
+
+
+def _repeats(connection: Connection, number: int, told: Resumed, new: Projection) -> bool:
+    """Whether a new request or call is told in another place already."""
+    keys = [row.key for row in new.usage if row.key is not None]
+    request = usage_events.c
+    elsewhere = or_(request.session_id != number, request.message_ordinal < told.first)
+    for at in range(0, len(keys), 500):
+        if connection.execute(
+            select(request.place).where(request.key.in_(keys[at : at + 500]), elsewhere).limit(1)
+        ).first():
+            return True
+    ids = {plain(call.call_id) for message in told.session.messages for call in message.calls if call.call_id}
+    if not ids:
+        return False
+    call = tool_calls.c
+    earlier = (
+        select(call.call_id)
+        .where(call.session_id == number, call.message_ordinal < told.first)
+        .order_by(call.message_ordinal.desc(), call.call_index.desc())
+        .limit(_CALLS_LOOKED_AT)
+    )
+    return not ids.isdisjoint(connection.execute(earlier).scalars())
+
+
+class _KnownTexts(Mapping[str, int]):
+    """Ids of a session's texts by digest, asked for one by one: a tail has few of them."""
+
+    def __init__(self, connection: Connection, number: int) -> None:
+        self._connection = connection
+        self._number = number
+
+    def __getitem__(self, digest: str) -> int:
+        query = select(texts.c.id).where(texts.c.session_id == self._number, texts.c.digest == digest)
+        found = self._connection.execute(query.limit(1)).scalar()
+        if found is None:
+            raise KeyError(digest)
+        return int(found)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class _Tail:
+    """The rows of a session's last messages as they are kept: from `first` on."""
+
+    def __init__(self, connection: Connection, number: int, first: int, loose_kept: int) -> None:
+        self._connection = connection
+        self._number = number
+        self._first = first
+        self._of_messages = and_(messages.c.session_id == number, messages.c.ordinal >= first)
+        self._of_calls = and_(tool_calls.c.session_id == number, tool_calls.c.message_ordinal >= first)
+        request = usage_events.c
+        loose = (
+            select(request.place)
+            .where(request.session_id == number, request.message_ordinal.is_(None))
+            .order_by(request.place)
+            .offset(loose_kept)
+        )
+        places = list(connection.execute(loose.limit(10_000)).scalars())
+        self._of_requests = and_(
+            request.session_id == number, or_(request.message_ordinal >= first, request.place.in_(places))
+        )
+        last = select(func.max(request.place)).where(request.session_id == number)
+        self.next_place = (connection.execute(last).scalar() or 0) + 1
+        before = (
+            select(messages.c.at_us)
+            .where(messages.c.session_id == number, messages.c.ordinal < first, messages.c.at_us.is_not(None))
+            .order_by(messages.c.ordinal.desc())
+        )
+        self.after_us: int | None = connection.execute(before.limit(1)).scalar()
+        """The time of the last message before them."""
+        self.text_ids = self._texts()
+        """Of texts that stand nowhere before them."""
+
+    def _texts(self) -> set[int]:
+        found: set[int | None] = set()
+        for pair in self._connection.execute(
+            select(messages.c.text_id, messages.c.thinking_id).where(self._of_messages)
+        ):
+            found.update(pair)
+        for pair in self._connection.execute(
+            select(tool_calls.c.input_id, tool_calls.c.result_id).where(self._of_calls)
+        ):
+            found.update(pair)
+        ids = sorted(one for one in found if one is not None)
+        own: set[int] = set()
+        for at in range(0, len(ids), 500):
+            here = texts.c.message_ordinal >= self._first
+            query = select(texts.c.id).where(texts.c.id.in_(ids[at : at + 500]), here)
+            own.update(self._connection.execute(query).scalars())
+        return own
+
+    def sums(self, told: Resumed) -> Sums:
+        connection, prompt = self._connection, messages.c
+        query = select(
+            prompt.ordinal, prompt.prompt_short, prompt.prompt_no_code, prompt.prompt_greeting, prompt.prompt_digest
+        ).where(self._of_messages, prompt.prompt_version.is_not(None))
+        prompts = {ordinal: PromptFacts(*facts) for ordinal, *facts in connection.execute(query)}
+        columns = [column for column in usage_events.c if column.name != "session_id"]
+        rows = connection.execute(
+            select(*columns).where(self._of_requests, usage_events.c.is_counted).order_by(usage_events.c.place)
+        )
+        uncounted = select(tool_calls.c.message_ordinal, tool_calls.c.call_index).where(
+            self._of_calls, ~tool_calls.c.is_counted
+        )
+        return add_up(
+            msgspec.structs.replace(told.session, messages=(), models=()),
+            self._number,
+            stored_messages(connection, self._number, first=self._first),
+            prompts,
+            [UsageRow(*row) for row in rows],
+            {(row[0], row[1]) for row in connection.execute(uncounted)},
+            self.after_us,
+        )
+
+    def forget(self, events_kept: int) -> None:
+        number, first = self._number, self._first
+        changed = and_(file_changes.c.session_id == number, file_changes.c.message_ordinal >= first)
+        told = and_(events.c.session_id == number, events.c.place >= events_kept)
+        for table, of_tail in (
+            (messages, self._of_messages),
+            (tool_calls, self._of_calls),
+            (usage_events, self._of_requests),
+            (file_changes, changed),
+            (events, told),
+        ):
+            self._connection.execute(delete(table).where(of_tail))
+
+
+def _insert(connection: Connection, number: int, told: Resumed, new: Projection, next_place: int) -> None:
+    for part in new.parts():
+        insert_rows(connection, messages, part.messages)
+        insert_rows(connection, tool_calls, part.calls)
+        insert_rows(connection, file_changes, part.changes)
+        keep_texts(connection, number, part.texts)
+    requests = [(number, row.place + next_place, *msgspec.structs.astuple(row)[1:]) for row in new.usage]
+    insert_rows(connection, usage_events, requests)
+    later = [(number, place + told.events_kept, *rest) for _, place, *rest in new.event_rows()]
+    insert_rows(connection, events, later)
+
+
+# --- moving the sums -------------------------------------------------------------------------------------------
+
+
+_Moves = dict[tuple[Any, ...], list[Any]]
+
+
+def _moves(old: Sequence[tuple[Any, ...]], new: Sequence[tuple[Any, ...]], keys: int) -> _Moves:
+    """By key (the `keys` columns behind the session's id), what is to be added to the columns behind it."""
+    found: _Moves = {}
+    for sign, rows in ((-1, old), (1, new)):
+        for row in rows:
+            moves = found.setdefault(tuple(row[1 : 1 + keys]), [None] * (len(row) - 1 - keys))
+            for at, value in enumerate(row[1 + keys :]):
+                if value is not None:
+                    moves[at] = (moves[at] or 0) + sign * value
+    return found
+
+
+def _shift(
+    connection: Connection,
+    table: Table,
+    number: int,
+    moves: _Moves,
+    finish: Callable[[dict[str, Any]], dict[str, Any] | None],
+) -> None:
+    """Add to the rows of a table by key. finish: gets a row's new values; None: the row goes."""
+    names = [column.name for column in table.c][1:]
+    for key, values in moves.items():
+        given = dict(zip(names, key, strict=False))
+        of_row = and_(table.c.session_id == number, *(table.c[name] == value for name, value in given.items()))
+        row = connection.execute(select(table).where(of_row)).first()
+        before = {name: (getattr(row, name) if row is not None else None) for name in names[len(key) :]}
+        after = finish(
+            {
+                name: None if was is None and move is None else (was or 0) + (move or 0)
+                for (name, was), move in zip(before.items(), values, strict=True)
+            }
+        )
+        if after is None:
+            connection.execute(delete(table).where(of_row))
+        elif row is None:
+            connection.execute(insert(table).values(session_id=number, **given, **after))
+        elif after != before:
+            connection.execute(update(table).where(of_row).values(**after))
+
+
+def _shift_hours(connection: Connection, number: int, old: Sums, new: Sums) -> None:
+    def finish(row: dict[str, Any]) -> dict[str, Any] | None:
+        used = row["requests"] + row["unpriced_requests"] + row["input_tokens"] + row["output_tokens"]
+        if not row["messages"] and not used:
+            return None
+        row["cost_usd"] = _cost(row["cost_usd"], row["requests"], row["unpriced_requests"])
+        return row
+
+    _shift(connection, session_hours, number, _moves(old.rows[0], new.rows[0], 2), finish)
+
+
+def _cost(cost: float | None, requests: int, unpriced: int) -> float | None:
+    return round(cost, COST_DIGITS) if cost is not None and (requests > unpriced or cost > 1e-9) else None
+
+
+def _shift_files(connection: Connection, number: int, old: Sums, new: Sums) -> None:
+    moves = _moves(old.rows[2], new.rows[2], 1)
+    _shift(connection, session_files, number, moves, lambda row: row if row["changes"] else None)
+
+
+def _shift_defects(connection: Connection, number: int, old: Sums, new: Sums) -> dict[str, int]:
+    """The session's answers by model, afterwards."""
+    moves = _moves(old.rows[3], new.rows[3], 1)
+    _shift(connection, session_defects, number, moves, lambda row: row if row["responses"] or row["calls"] else None)
+    answers = select(session_defects.c.model, session_defects.c.responses).where(session_defects.c.session_id == number)
+    return {model: responses for model, responses in connection.execute(answers) if model}
+
+
+def _shift_tools(connection: Connection, number: int, old: Sums, new: Sums, told: Resumed) -> None:
+    """Few rows, which say of the whole session whether its calls were judged: they are written anew."""
+    columns = [column.name for column in session_tools.c]
+    counted = columns[columns.index("calls") : columns.index("is_judged")]
+    at = columns.index("calls")
+    query = select(session_tools).where(session_tools.c.session_id == number)
+    rows = {(row.tool, row.model): list(row) for row in connection.execute(query)}
+    for sign, sums in ((-1, old), (1, new)):
+        for moved in sums.rows[1]:
+            row = rows.setdefault((moved[1], moved[2]), [*moved[:at], *(0 for _ in counted), True, True])
+            for place in range(at, at + len(counted)):
+                row[place] += sign * moved[place]
+    left = {key: row for key, row in rows.items() if row[at]}
+    total = sum(row[at] for row in left.values())
+    silent, pending = (
+        sum(row[columns.index(status)] for row in left.values()) for status in (CallStatus.UNKNOWN, CallStatus.PENDING)
+    )
+    judged = silent * 2 <= total - pending and "statuses" not in told.session.untold
+    firsts: dict[str, str] = {}
+    for tool, model in left:
+        firsts.setdefault(tool, model)
+    connection.execute(delete(session_tools).where(session_tools.c.session_id == number))
+    insert_rows(
+        connection,
+        session_tools,
+        [(*row[:-2], judged, firsts[tool] == model) for (tool, model), row in left.items()],
+    )
+
+
+def _columns(
+    connection: Connection,
+    row: Row[Any],
+    log: LogRow,
+    told: Resumed,
+    old: Sums,
+    new: Projection,
+    answers: dict[str, int],
+) -> dict[str, Any]:
+    session = told.session
+    values: dict[str, Any] = {}
+    for name in _ADDITIVE:
+        before, taken, added = getattr(row, name), old.columns[name], new.sums.columns[name]
+        told_ever = before is not None or added is not None
+        values[name] = (before or 0) - (taken or 0) + (added or 0) if told_ever else None
+    values["cost_usd"] = _cost(values["cost_usd"], values["requests"], values["unpriced_requests"])
+    partial = new.sums.columns["output_is_partial"]
+    if row.output_is_partial and not partial:
+        # Rarely: most often it is the last answer that was not whole yet.
+        request = usage_events.c
+        some = select(request.place).where(request.session_id == row.id, request.is_partial, request.is_counted)
+        partial = connection.execute(some.limit(1)).first() is not None
+    models = dict.fromkeys((*_STRINGS.decode(row.models), *_STRINGS.decode(new.sums.columns["models"])))
+    named = {
+        name: None if (value := getattr(session, name)) is None else plain(value)
+        for name in ("cwd", "branch", "agent_version")
+    }
+    ended = None if session.ended is None else microseconds(session.ended)
+    return {
+        **named,
+        **values,
+        "output_is_partial": partial,
+        "title": None if (title := session.title or row.title) is None else plain(title),
+        "model": max(answers, key=lambda model: answers[model]) if answers else row.model,
+        "models": msgspec.json.encode(list(models)).decode(),
+        "started_us": None if session.started is None else microseconds(session.started),
+        "ended_us": ended,
+        "last_us": log.modified_us if ended is None else ended,
+        "is_terminal": session.terminal,
+        "untold": msgspec.json.encode(session.untold).decode(),
+        "losses": msgspec.json.encode({loss.kind: loss.count for loss in session.losses}).decode(),
+        "advice": None,
+        "digest": "",
+        "generation": log.generation,
+        "is_stale": True,
+    }

@@ -1,0 +1,124 @@
+"""A session that goes on: what is added to it, against the same log read whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from msgspec import to_builtins
+from tests.parsers.claude_lines import Line, assistant, call, result, usage, user
+from tests.store.killing import contents, difference, settings_for
+
+from demerit import ingest
+from demerit.store import Store, growing
+from demerit.store.reads import read_report
+
+LATER = datetime(2040, 1, 1, tzinfo=UTC)
+WRITTEN = LATER.timestamp() - 7200
+# What a whole read does not leave behind, or numbers in another order.
+LEFT_OUT = ("logs.checkpoint", "sessions.digest", "sessions.advice")
+
+
+@pytest.fixture
+def grown(monkeypatch: pytest.MonkeyPatch) -> Counter[bool]:
+    """How often a log was added to (True), and how often that could not be done (False)."""
+    counted: Counter[bool] = Counter()
+    add = growing.grow
+
+    def counting(*args: object) -> int | None:
+        number = add(*args)  # type: ignore[arg-type]
+        counted[number is not None] += 1
+        return number
+
+    monkeypatch.setattr(ingest, "grow", counting)
+    monkeypatch.setattr(ingest, "_WORTH_A_STATE", 0)
+    return counted
+
+
+def kept(url: str, path: Path, steps: Iterator[bytes]) -> Store:
+    """A store that saw the log after each of the steps."""
+    store = Store.open(url)
+    settings = settings_for(url, workers=1)
+    path.write_bytes(b"")
+    for step in steps:
+        with path.open("ab") as file:
+            file.write(step)
+        os.utime(path, (WRITTEN, WRITTEN))
+        result = ingest.sync(store, settings, [path], LATER, debug=True)
+        assert not result.failed
+    return store
+
+
+def compare(tmp_path: Path, url: str, content: bytes, cuts: list[int]) -> None:
+    path = tmp_path / "log.jsonl"
+    ends = [*cuts, len(content)]
+    with kept(url, path, (content[a:b] for a, b in zip([0, *cuts], ends, strict=True) if b > a)) as store:
+        found = contents(store, LEFT_OUT)
+        with store.reading() as connection:
+            report = to_builtins(read_report(connection, 1))
+    clean = f"sqlite:///{tmp_path / 'clean.db'}"
+    with kept(clean, path, iter([content])) as store:
+        wanted = contents(store, LEFT_OUT)
+        with store.reading() as connection:
+            card = to_builtins(read_report(connection, 1))
+    assert {key: value for key, value in card.items() if report[key] != value} == {}
+    for told in (found, wanted):
+        told["usage_events"] = {str(row): row for row in map(_without_place, told["usage_events"].values())}
+    assert difference(found, wanted) is None
+    for name in ("clean.db", "clean-archive.db"):
+        for end in ("", "-wal", "-shm"):
+            (tmp_path / f"{name}{end}").unlink(missing_ok=True)
+
+
+def _without_place(row: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in row.items() if name != "place"}
+
+
+def working(turns: int) -> list[Line]:
+    """A person asks once, and the agent works on it: every third call fails, every fifth changes a file again."""
+    lines: list[Line] = [user("Make the orders test pass, please", 0)]
+    for turn in range(turns):
+        made = (
+            call(f"toolu_{turn}", "Edit", file_path=f"/p/{turn % 3}.py")
+            if turn % 5 == 0
+            else call(f"toolu_{turn}", "Bash", command=f"t {turn}")
+        )
+        lines.append(assistant(made, id=f"msg_{turn}", second=10 * turn + 1, used=usage(fresh=turn)))
+        lines.append(result(f"toolu_{turn}", f"said {turn}", is_error=turn % 3 == 0, second=10 * turn + 2))
+    return lines
+
+
+def encoded(lines: list[Line]) -> list[bytes]:
+    return [json.dumps(line).encode() + b"\n" for line in lines]
+
+
+def test_a_long_run_is_added_to_line_by_line(tmp_path: Path, database_url: str, grown: Counter[bool]) -> None:
+    lines = encoded(working(30))
+    begun = len(b"".join(lines[:40]))
+    cuts, at = [begun], begun
+    for line in lines[40:-1]:
+        at += len(line)
+        cuts.append(at)
+    compare(tmp_path, database_url, b"".join(lines), cuts)
+    assert grown[True] >= 20, "lines are added, not read again"
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_real_logs(tmp_path: Path, corpus: Path, agent: str, grown: Counter[bool]) -> None:
+    chosen = random.Random(4)
+    for path in sorted((corpus / agent).glob("*.jsonl")):
+        content = path.read_bytes()
+        ends = [at + 1 for at, byte in enumerate(content) if byte == 10][:-1]
+        if len(ends) < 30 or len(content) > 400_000:
+            continue
+        cuts = sorted({ends[len(ends) // 2], *chosen.sample(ends[len(ends) // 2 :], 4)})
+        folder = tmp_path / path.stem
+        folder.mkdir()
+        compare(folder, f"sqlite:///{folder / 'demerit.db'}", content, cuts)
+    assert grown[True] * 2 > grown[False], "only sessions of a few messages are read whole"
