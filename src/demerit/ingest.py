@@ -59,6 +59,7 @@ from demerit.store.writer import (
     grade_settled,
     stored_sessions,
     take_ids,
+    thrown_away,
     write_log,
     write_logs,
 )
@@ -370,10 +371,18 @@ class _Reader:
             assert log.parser is not None
             if log.size > _LARGE:
                 self.keep(batch, done)
-            generation = self.archive(task, log, batch) if self.settings.archive else 0
+            keeps = self.settings.archive and not self.are_thrown_away(task, found)
+            generation = self.archive(task, log, batch) if keeps else 0
             row = self.row(task, log.parser.agent, before, log.size, generation)
             row = msgspec.structs.replace(row, checkpoint=self.checkpoint(log))
             self.take_in(Write(row, task.seen, self.projections(task, found, log.text)), batch, done)
+
+    def are_thrown_away(self, task: Task, found: Sequence[Session]) -> bool:
+        """Whether all that a log holds was pruned: its bytes were then, too."""
+        if task.seen is None or not found:
+            return False
+        with self.store.reading() as connection:
+            return all(thrown_away(connection, found))
 
     def checkpoint(self, log: Log) -> str | None:
         if log.state is None or self.ended:

@@ -28,7 +28,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
 from random import Random
@@ -36,7 +36,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Column, Connection, Engine, event, func, make_url, select, text
+from sqlalchemy import Column, Connection, Engine, event, func, select, text
 from tests.parsers import claude_lines
 from tests.store.servers import fresh_database, postgres_server
 
@@ -104,6 +104,8 @@ class Logs:
     def change_some(self) -> None:
         """Change logs in ways that take something away."""
         self.write_database()
+        self.new_document()
+        self.new_codex()
         changes = (self.rewrite, self.rewrite, self.cut, self.delete, self.replace, self.move, self.copy, self.spoil)
         for change in self.random.sample(changes, 4):
             change()
@@ -216,7 +218,12 @@ class Logs:
             for session in (name, self.random.choice(names)):
                 for role in ("user", "assistant"):
                     at, message = 1000 * self.tick() + round(BEGUN.timestamp() * 1000), f"msg_{self.next_name()}"
-                    about = {"role": role, "time": {"created": at}, "modelID": "claude-sonnet-4-5", "providerID": "x"}
+                    about: Line = {
+                        "role": role,
+                        "time": {"created": at},
+                        "modelID": "claude-sonnet-4-5",
+                        "providerID": "x",
+                    }
                     used = {"input": 5, "output": 7, "reasoning": 0, "cache": {"read": 1, "write": 0}}
                     about |= {"tokens": used} if role == "assistant" else {}
                     database.execute(
@@ -354,7 +361,7 @@ _SESSION_IDS = ("session_id", "parent_id", "copy_of")
 def contents(store: Store, leave_out: Sequence[str] = ()) -> Contents:
     """All that a store holds, its archive and its search index included.
 
-    leave_out: names of columns that are not asked for, beside the time at which a log was read.
+    leave_out: columns, as `logs.bytes`, and tables that are not asked for, beside the time at which a log was read.
     """
     with store.reading() as connection, store.archive_engine.connect() as archiving:
         raw = {one.key: _raw(archiving, one.key) for one in archive.all_archived(archiving)}
@@ -363,7 +370,7 @@ def contents(store: Store, leave_out: Sequence[str] = ()) -> Contents:
         for table in metadata.sorted_tables:
             if table.name == "counters":
                 continue
-            columns = [column for column in table.c if column.name not in ("read_us", *leave_out)]
+            columns = [column for column in table.c if str(column) not in ("logs.read_us", *leave_out)]
             known_by = _KNOWN_BY.get(table.name, tuple(column.name for column in table.primary_key))
             rows = found[table.name] = {}
             for values in connection.execute(select(table)):
@@ -376,16 +383,21 @@ def contents(store: Store, leave_out: Sequence[str] = ()) -> Contents:
         found["archive"] = {}
         for kept in archiving.execute(select(archived_logs)):
             row = kept._mapping
-            about = {k: v for k, v in row.items() if k not in ("key", "generation", "modified_us", *leave_out)}
-            found["archive"][row["path"]] = about | {"generations": list(raw[row["key"]].values())}
-        return found
+            about = {name: value for name, value in row.items() if name not in ("key", "generation", "modified_us")}
+            about["generations"] = list(raw[row["key"]].values())
+            found["archive"][row["path"]] = {k: v for k, v in about.items() if f"archive.{k}" not in leave_out}
+        return {table: rows for table, rows in found.items() if table not in leave_out}
 
 
 def _raw(connection: Connection, key: str) -> dict[int, str]:
     """Size and digest of what is archived of a log, by its generations."""
     found = {}
     for generation in sorted(archive.generations(connection, key)):
-        whole = b"".join(archive.pieces(connection, key, generation))
+        try:
+            whole = b"".join(archive.pieces(connection, key, generation))
+        except StoreError as error:
+            found[generation] = str(error)
+            continue
         found[generation] = f"{len(whole)} bytes {blake2b(whole, digest_size=6).hexdigest()}"
     return found
 
@@ -401,13 +413,13 @@ class _Names:
             self.logs[number], self.raw[number] = path, raw.get(key, {})
         row = sessions.c
         self.sessions = {
-            number: f"{Path(self.logs[log]).name} {source_id} {place}"
+            number: f"{self.logs[log]} {source_id} {place}"
             for number, log, source_id, place in connection.execute(
                 select(row.id, row.log_id, row.source_id, row.place)
             )
         }
-        self.projects = {number: key for number, key in connection.execute(select(projects.c.id, projects.c.key))}
-        self.texts = {number: digest for number, digest in connection.execute(select(texts.c.id, texts.c.digest))}
+        self.projects = {row.id: row.key for row in connection.execute(select(projects.c.id, projects.c.key))}
+        self.texts = {row.id: row.digest for row in connection.execute(select(texts.c.id, texts.c.digest))}
 
     def of(self, column: Column[Any], row: Any) -> object:
         table, value = column.table.name, row[column.name]
@@ -511,6 +523,29 @@ def work(task: Task, report: Callable[[ingest.Progress], None] | None = None) ->
         else:
             result = ingest.rebuild(store, settings, task.now, report)
     return result
+
+
+def answer() -> int:
+    """Make the passes that standard input asks for, a task on each line: to be run in a process of its own.
+
+    Answers with lines of JSON: how far it is, as it goes, and at the end what was read, or the sentence of an error.
+    """
+
+    def put(**values: object) -> None:
+        print(json.dumps(values), flush=True)
+
+    shrink_batches()
+    for line in sys.stdin:
+        task = msgspec.json.decode(line, type=Task)
+        try:
+            done = work(task, lambda progress: put(logs=progress.logs))
+        except StoreError as error:
+            put(error=str(error))
+        except KeyboardInterrupt:
+            put(stopped=True)
+        else:
+            put(read=done.read, failed=done.failed)
+    return 0
 
 
 class Failed(Exception):
@@ -650,7 +685,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--times", type=int, default=200, help="how many kills (200)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--logs", type=Path, help="an empty folder for the logs, which stay there")
+    parser.add_argument("--answer", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args(arguments)
+    if asked.answer:
+        return answer()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         made = asked.logs or folder / "logs"
@@ -661,8 +699,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{asked.database}, seed {asked.seed}: {error}")
             return 1
     print(
-        f"{asked.database}, seed {asked.seed}: {done.kills} kills in {done.rounds} rounds, {done.in_transaction} of them"
-        f" inside a transaction; all that is kept equals a clean run's; {done.seconds:.0f} s"
+        f"{asked.database}, seed {asked.seed}: {done.kills} kills in {done.rounds} rounds, {done.in_transaction} inside"
+        f" a transaction; all that is kept equals a clean run's; {done.seconds:.0f} s"
     )
     return 0
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,15 @@ def no_bodies(body: Body, chars: int) -> str | None:
     return None
 
 
+def project(
+    number: int, session: Session, name: str = "log", now: datetime = LATER, known: dict[str, int] | None = None
+) -> Projection:
+    """The rows of a session of this number, without its bodies and its project. known: ids of its texts, by digest."""
+    texts = known or {}
+    next_text = max(texts.values(), default=number * TEXT_SPACE - 1) - number * TEXT_SPACE + 1
+    return Projection(number, session, no_bodies, texts, next_text, None, now, name)
+
+
 def keep(
     store: Store,
     name: str,
@@ -86,20 +95,16 @@ def keep(
             if same is not None:
                 kept.remove(same)
             number = take_ids(connection, 1) if same is None else same.id
-            made.append(Projection(number, session, no_bodies, {} if same is None else same.texts, None, now, name))
+            made.append(project(number, session, name, now, None if same is None else same.texts))
         write_logs(connection, [Write(log, seen, made)], now, grades)
         return [projection.session_id for projection in made]
 
 
 def settings_for(store: Store, **chosen: Any) -> Settings:
     """Of this store alone, whatever the machine's are."""
-    url = store.url.render_as_string(hide_password=False).replace("+psycopg", "")
+    url = store.url.render_as_string(hide_password=False)
     given = {"machine": "here", "workers": 1, "database_url": url, **chosen}
-    environ = {
-        f"DEMERIT_{name.upper()}": json.dumps(value) if isinstance(value, list | bool | int) else value
-        for name, value in given.items()
-    }
-    return config.load({**environ, "DEMERIT_CONFIG": os.devnull})
+    return config.load({"DEMERIT_CONFIG": os.devnull}, **given)
 
 
 def sync(
@@ -126,15 +131,24 @@ def turns(count: int, name: str = "a", start: int = 0, session: str | None = Non
     """
     made: list[Line] = []
     for number in range(start, start + count):
-        place = {"sessionId": session or name, "second": number * 30.0, "cwd": "/home/dev/shop"}
-        asks = user(f"please fix the rounding of item {number} in src/cart.py", uuid=f"u-{name}-{number}", **place)
-        calls = call(f"c-{name}-{number}", "Edit", file_path="/home/dev/shop/src/cart.py", old_string="a", new_string="b")
-        place["second"] = number * 30.0 + 5
-        works = assistant(
-            "I will.", calls, id=f"m-{name}-{number}", uuid=f"v-{name}-{number}", used=usage(read=5), **place
+        place: Line = {"sessionId": session or name, "cwd": "/home/dev/shop"}
+        asks = user(
+            f"please fix the rounding of {name} {number} in src/cart.py",
+            number * 30.0,
+            uuid=f"u-{name}-{number}",
+            **place,
         )
-        place["second"] = number * 30.0 + 10
-        done = result(f"c-{name}-{number}", "done", uuid=f"w-{name}-{number}", **place)
+        change = {"file_path": "/home/dev/shop/src/cart.py", "old_string": "a", "new_string": "b"}
+        works = assistant(
+            "I will.",
+            call(f"c-{name}-{number}", "Edit", **change),
+            id=f"m-{name}-{number}",
+            second=number * 30.0 + 5,
+            used=usage(read=5),
+            uuid=f"v-{name}-{number}",
+            **place,
+        )
+        done = result(f"c-{name}-{number}", second=number * 30.0 + 10, uuid=f"w-{name}-{number}", **place)
         made += [asks, works, done]
     return made
 
@@ -268,15 +282,3 @@ def ids_by_file(connection: Connection) -> dict[str, list[int]]:
 def at(second: float) -> datetime:
     """So many seconds after the first line of every log here."""
     return START + timedelta(seconds=second)
-
-
-def days(number: int) -> datetime:
-    return datetime(2026, 5, 2, 9, 0, tzinfo=UTC) + timedelta(days=number)
-
-
-def tuples(rows: Iterable[Any]) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in rows]
-
-
-def one_each(values: Sequence[Any]) -> bool:
-    return len(values) == len(set(values))

@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,10 +36,10 @@ from tests.store.rows import add_session
 
 import demerit
 from demerit import ingest
-from demerit.model import CallStatus, Event, Message, ParseLoss, Session, Usage
+from demerit.model import CallStatus, Event, ParseLoss, Session, Usage
 from demerit.quality import SIGNALS_VERSION, Report, assess
 from demerit.samples import SAMPLES
-from demerit.sources import read_sessions
+from demerit.sources import Unreadable, read_sessions
 from demerit.store import Store, StoreError, filters, grading
 from demerit.store.filters import Filter, is_measured, is_visible, with_signals
 from demerit.store.grading import due, due_terminal, grade_session
@@ -196,11 +195,11 @@ def test_every_real_log_gets_the_card_that_it_has_in_memory(store: Store, corpus
     for path in sorted(path for path in corpus.rglob("*") if path.is_file()):
         try:
             every = read_sessions(path)
-        except ingest.Unreadable:
+        except Unreadable:
             continue
         for found in every:
             empty(store)
-            assert_same_card(store, path.name, found, datetime.fromisoformat("2030-01-01T00:00:00Z"))
+            assert_same_card(store, path.name, found, datetime.fromisoformat("2040-01-01T00:00:00Z"))
             seen += 1
     assert seen > 100
 
@@ -622,13 +621,16 @@ def add_long_session(connection: Connection, turns: int) -> int:
         if dialect == "sqlite":  # there it stands before the whole statement
             statement = numbers + statement.replace(numbers, "")
         else:
-            statement = statement.replace("'', i, i, false", "'', i::text, i::text, false").replace(
-                "0, 0, i % 1000 from", "0, 0, (i % 1000)::text from"
-            ).replace("i * 1000000", "i::bigint * 1000000")
+            statement = (
+                statement.replace("'', i, i, false", "'', i::text, i::text, false")
+                .replace("0, 0, i % 1000 from", "0, 0, (i % 1000)::text from")
+                .replace("i * 1000000", "i::bigint * 1000000")
+            )
         connection.execute(text(statement))
     return number
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells what a process holds")
 def test_memory_is_flat_over_the_length_of_a_session(store: Store) -> None:
     """100,000 messages here; `python -m tests.store.test_grading` does it for a million."""
     with store.writing() as connection:
@@ -655,27 +657,40 @@ def _measured(url: str) -> list[dict[str, Any]]:
 
 
 _SETTLE = """
-import json, resource, sys, time
+import json, sys, time
 from datetime import UTC, datetime
+from threading import Thread
 from sqlalchemy import select
 from demerit.store import Store
 from demerit.store.grading import grade_session
 from demerit.store.schema import sessions
+
+def own_mib():  # without the pages of files, which the system takes back when it likes
+    with open("/proc/self/status") as status:
+        return int(next(line for line in status if line.startswith("RssAnon")).split()[1]) / 1024
+
+def watch():
+    global peak
+    while True:
+        peak = max(peak, own_mib())
+        time.sleep(0.002)
+
+peak = own_mib()
 store = Store.open(sys.argv[1])
 with store.reading() as connection:
     found = connection.execute(select(sessions.c.id).order_by(sessions.c.id)).scalars().all()
-def peak_mib():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+Thread(target=watch, daemon=True).start()
 for number in found:
-    before, began = peak_mib(), time.monotonic()
+    before = peak = own_mib()
+    began = time.monotonic()
     with store.writing() as connection:
         signals = grade_session(connection, number, datetime(2027, 1, 1, tzinfo=UTC)).signals
     print(json.dumps({
         "calls": signals.tool_calls,
         "failures": signals.tool_failures,
         "churn": signals.edit_churn,
-        "growth_mib": round(peak_mib() - before, 1),
-        "peak_mib": round(peak_mib(), 1),
+        "growth_mib": round(peak - before, 1),
+        "peak_mib": round(peak, 1),
         "seconds": round(time.monotonic() - began, 1),
     }))
 """

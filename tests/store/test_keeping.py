@@ -369,7 +369,7 @@ def on_sqlite(tmp_path: Path) -> Iterator[Logs]:
 
 def noise(length: int) -> str:
     """Text that hardly compresses."""
-    return "".join(str(7**number % 1_000_003) + " " for number in range(length))
+    return "".join(str(pow(7, number, 1_000_003)) + " " for number in range(length))
 
 
 def test_the_files_shrink_to_the_size_that_was_asked_for(on_sqlite: Logs, tmp_path: Path) -> None:

@@ -313,9 +313,11 @@ def _has(table: Any, condition: ColumnElement[bool]) -> ColumnElement[bool]:
     return own.correlate(sessions).exists()
 
 
-def chosen_sessions(chosen: Filter, *columns: ColumnElement[Any]) -> Select[Any]:
-    """The sessions that `chosen` is about, with these columns of `with_signals`."""
-    demanded = conditions(chosen)
+def chosen_sessions(
+    chosen: Filter, *columns: ColumnElement[Any], where: ColumnElement[bool] | None = None
+) -> Select[Any]:
+    """The sessions that `chosen` is about, and of which `where` holds, with these columns of `with_signals`."""
+    demanded = [*conditions(chosen), *([] if where is None else [where])]
     # Where nothing needs the signals, SQLite would look them up for each session all the same.
     source = with_signals if any(map(_is_of_signals, (*columns, *demanded))) else sessions
     return select(*columns).select_from(source).where(*demanded)

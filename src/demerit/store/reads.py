@@ -227,7 +227,7 @@ def _keys(
         found += [(row[0], row[1]) for row in connection.execute(query.order_by(*order).limit(limit))]
     if len(found) < limit:
         number = sessions.c.id
-        query = chosen_sessions(chosen, number).where(key.is_(None))
+        query = chosen_sessions(chosen, number, where=key.is_(None))
         if place is not None and place.key is None:
             query = query.where(number < place.id if descending else number > place.id)
         query = query.order_by(number.desc() if descending else number).limit(limit - len(found))

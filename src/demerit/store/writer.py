@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from sqlalchemy import Connection, Table, and_, bindparam, delete, func, insert, or_, select, text, update
 
+from demerit.model import Session
 from demerit.parsers import PARSE_EPOCH
 from demerit.quality import PromptFacts
 from demerit.quality.assess import IDLE_AFTER, Replays, changed_files
@@ -147,10 +148,10 @@ def write_logs(connection: Connection, writes: Sequence[Write], now: datetime, g
     changed = _Changes(connection)
     numbers = _write_logs(connection, writes)
     changed.look_at([numbers[write.log.key] for write in writes if write.seen is not None])
-    thrown_away = _thrown_away(connection, [found for write in writes for found in write.sessions])
+    away = iter(thrown_away(connection, [found.session for write in writes for found in write.sessions]))
     for write in writes:
         for found in write.sessions:
-            if found.session_id not in thrown_away:
+            if not next(away):
                 changed.take(numbers[write.log.key], write.log, found)
     changed.insert()
     _link(connection, changed.new)
@@ -162,22 +163,18 @@ def write_logs(connection: Connection, writes: Sequence[Write], now: datetime, g
     return list(dict.fromkeys([*changed.new, *shared]))
 
 
-def _thrown_away(connection: Connection, found: Sequence[Projection]) -> set[int]:
-    """Those of the sessions that were pruned, and have not gone on since."""
+def thrown_away(connection: Connection, found: Sequence[Session]) -> list[bool]:
+    """Which of the sessions were pruned, and have not gone on since."""
     away: dict[tuple[str, str], int | None] = {}
-    for part in _parts(dict.fromkeys(plain(one.session.source_id) for one in found)):
+    for part in _parts(dict.fromkeys(plain(session.source_id) for session in found)):
         query = select(pruned.c.agent, pruned.c.source_id, pruned.c.last_us).where(pruned.c.source_id.in_(part))
         away.update({(agent, source_id): last_us for agent, source_id, last_us in connection.execute(query)})
-    if not away:
-        return set()
-    still = set()
-    for one in found:
-        name = (one.session.agent, plain(one.session.source_id))
-        if name in away:
-            ended = None if one.session.ended is None else microseconds(one.session.ended)
-            last_us = away[name]
-            if ended is None or (last_us is not None and ended <= last_us):
-                still.add(one.session_id)
+    still = []
+    for session in found:
+        name = (session.agent, plain(session.source_id))
+        ended = None if session.ended is None else microseconds(session.ended)
+        last_us = away.get(name)
+        still.append(name in away and (ended is None or (last_us is not None and ended <= last_us)))
     return still
 
 
