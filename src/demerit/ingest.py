@@ -27,8 +27,7 @@ from sqlalchemy import select, update
 
 from demerit.config import Settings
 from demerit.library import die_with_parent
-from demerit.model import Session
-from demerit.parsers import PARSE_EPOCH
+from demerit.model import PARSE_EPOCH, Session
 from demerit.parsers.records import Source
 from demerit.projects import Projects
 from demerit.sources import (
@@ -769,12 +768,8 @@ def watch(
     report: gets every pass that read or graded something.
     """
     while not stop.is_set():
-        # All folders once in a while: a new agent's may have come, and no system tells of every change.
-        skipped: list[Unreadable] = []
-        result = sync(store, settings, find(settings, home, environ, named, skipped), clock())
-        result.skipped = [(error.path, error.reason) for error in skipped]
-        result.graded = settle(store, clock(), stop.is_set)
-        report(result)
+        # All folders: a new agent's may have come.
+        report(_pass(store, settings, home, environ, named, clock(), stop))
         roots = _watched(settings, home, environ, named)
         if not roots:
             stop.wait(settings.settle_interval_s)
@@ -791,13 +786,34 @@ def watch(
             raise_interrupt=True,
         )
         for changed in changes:
-            paths = _changed_logs(store, settings, {Path(path) for _, path in changed}, home, environ, named)
-            result = sync(store, settings, paths, clock()) if paths else Pass()
-            result.graded = settle(store, clock(), stop.is_set)
+            if changed:
+                paths = _changed_logs(store, settings, {Path(path) for _, path in changed}, home, environ, named)
+                result = sync(store, settings, paths, clock()) if paths else Pass()
+                result.graded += settle(store, clock(), stop.is_set)
+            else:
+                # It was quiet: time to see what came before the watch began, and what no system tells of.
+                result = _pass(store, settings, home, environ, named, clock(), stop)
             if result.read or result.graded:
                 report(result)
             if monotonic() > until or stop.is_set():
                 break
+
+
+def _pass(
+    store: Store,
+    settings: Settings,
+    home: Path,
+    environ: Mapping[str, str],
+    named: Sequence[str],
+    now: datetime,
+    stop: Event,
+) -> Pass:
+    skipped: list[Unreadable] = []
+    result = sync(store, settings, find(settings, home, environ, named, skipped), now)
+    result.skipped = [(error.path, error.reason) for error in skipped]
+    result.gone = mark_gone(store, settings)
+    result.graded = settle(store, now, stop.is_set)
+    return result
 
 
 def _watched(settings: Settings, home: Path, environ: Mapping[str, str], named: Sequence[str]) -> list[Path]:

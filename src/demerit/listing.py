@@ -22,8 +22,7 @@ from demerit.render import clean, count, ending, tokens
 from demerit.store.reads import CallView, EventView, Mark, SessionRow, SessionView, TextView, TurnView
 from demerit.store.search import Found, Hit
 from demerit.store.status import Rebuilding
-from demerit.terminal import _STYLES as STYLES
-from demerit.terminal import Cards
+from demerit.terminal import STYLES, Cards
 
 if TYPE_CHECKING:
     from demerit.config import Described

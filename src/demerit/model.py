@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 __all__ = [
+    "PARSE_EPOCH",
     "Author",
     "Body",
     "CallStatus",
@@ -28,6 +29,11 @@ __all__ = [
     "ToolCall",
     "Usage",
 ]
+
+PARSE_EPOCH = 1
+"""Recorded with all that is stored of a log. Raise it when a parser, what the store keeps of a session, or a prompt's
+facts change: every stored session is then read again from its archived bytes. A test of golden projections fails when
+output drifts without it."""
 
 Role = Literal["user", "assistant", "system", "context"]
 """`context` is text that the harness put in: reminders, summaries, hook feedback, command output."""

@@ -40,7 +40,7 @@ from demerit.render import (
     worst_and_newest,
 )
 
-_STYLES = {
+STYLES = {
     "A": "green",
     "B": "cyan",
     "C": "yellow",
@@ -189,7 +189,7 @@ class Cards:
     # The parts of a card
 
     def _header(self, report: Report) -> Iterator[Text]:
-        style = _STYLES.get(report.grade or "", "dim")
+        style = STYLES.get(report.grade or "", "dim")
         score = "" if report.score is None else str(report.score)
         grade = [*(Text(row, style) for row in self._glyphs.letters[report.grade]), Text(f"{score:>3}", style)]
         grade[-1].stylize("bold")
@@ -208,7 +208,7 @@ class Cards:
 
     def _outcome(self, report: Report) -> list[Text]:
         low = report.confidence.value == "low"
-        verdict = Text(report.outcome.value, "dim" if low else f"bold {_STYLES[report.outcome.value]}")
+        verdict = Text(report.outcome.value, "dim" if low else f"bold {STYLES[report.outcome.value]}")
         verdict.append(f", {report.confidence.value} confidence", "dim" if low else "")
         return [verdict, Text(ending(report.ending), "yellow")] if report.ending else [verdict]
 
@@ -216,7 +216,7 @@ class Cards:
         if report.score is None:
             return self._paragraph(f"unscored: {why_unscored(report)}", style="dim")
         terms, result = arithmetic(report)
-        line = Text(terms + " ").append(result, f"bold {_STYLES.get(report.grade or '', '')}")
+        line = Text(terms + " ").append(result, f"bold {STYLES.get(report.grade or '', '')}")
         return [Text(self._indent).append_text(part) for part in self._wrap(line, self._width - len(self._indent))]
 
     def _breakdown(self, line: BreakdownLine) -> list[Text]:
@@ -274,7 +274,7 @@ class Cards:
         spare = min(60, self._width - len(self._indent)) - len(shown)
         bar = Text()
         for grade, n in shown:
-            style = _STYLES.get(grade)
+            style = STYLES.get(grade)
             bar.append((grade if style else "-") * (1 + spare * n // total), f"black on {style}" if style else "dim")
         return bar
 
@@ -283,12 +283,12 @@ class Cards:
         agents = max((cell_len(clean(report.agent)) for report in reports), default=0) if width >= 80 else 0
         agents = min(agents, _AGENT_CELLS)
         for report in reports:
-            style = _STYLES.get(report.grade or "", "dim")
+            style = STYLES.get(report.grade or "", "dim")
             line = Text("  ").append(report.grade or "-", f"bold {style}")
             line.append(f"  {'' if report.score is None else report.score:>3}  ", style)
             if width >= _NARROW:
                 low = report.confidence.value == "low"
-                line.append(f"{report.outcome.value:<9}  ", "dim" if low else _STYLES[report.outcome.value])
+                line.append(f"{report.outcome.value:<9}  ", "dim" if low else STYLES[report.outcome.value])
             line.append(f"{self._ago(report.ended_at or report.started_at):>11}  ", "dim")
             room = width - line.cell_len - (agents + 2 if agents else 0)
             path = (room - 2) * 2 // 5 if width >= 100 else 0
@@ -376,10 +376,11 @@ class Cards:
 
 def _style_of(label: str, item: str) -> str:
     """The style of one item of a row: of the grade or status that it counts, else of its row."""
-    first, *_, last = item.split()
+    words = item.split() or [""]
+    first, last = words[0], words[-1]
     if label == "grades":
-        return _STYLES.get(first, "dim") if last != "0" else "dim"
-    return _STYLES.get(last if label in ("calls", "outcomes") else label, "")
+        return STYLES.get(first, "dim") if last != "0" else "dim"
+    return STYLES.get(last if label in ("calls", "outcomes") else label, "")
 
 
 def _can_show(glyphs: _Glyphs, encoding: str) -> bool:

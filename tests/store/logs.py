@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -20,8 +21,7 @@ from tests.parsers.claude_lines import START, Line, assistant, call, result, usa
 
 from demerit import config, ingest
 from demerit.config import Settings
-from demerit.model import Body, Session
-from demerit.parsers import PARSE_EPOCH
+from demerit.model import PARSE_EPOCH, Body, Session
 from demerit.quality.report import Report
 from demerit.store import Store
 from demerit.store.filters import microseconds
@@ -183,11 +183,11 @@ _TABLES = (
 )
 _NUMBERS = ("id", "log_id", "place", "project_id", "generation")
 _LINKS = ("parent_id", "copy_of")
-_TEXT_IDS = ("id", "text_id", "thinking_id", "input_id", "result_id")
+_TEXT_IDS = ("text_id", "thinking_id", "input_id", "result_id")
 
 
 def content(connection: Connection) -> dict[str, Any]:
-    """All that the store holds of its sessions, with (file, session) in place of the numbers that it gave them."""
+    """All that the store holds of its sessions, with (file, session) and digests in place of the numbers it gave."""
     rows = connection.execute(
         select(sessions, logs.c.path.label("path")).join(logs, logs.c.id == sessions.c.log_id)
     ).mappings()
@@ -201,18 +201,25 @@ def content(connection: Connection) -> dict[str, Any]:
         found["sessions"][names[row["id"]]] = about
         report = read_report(connection, row["id"])
         found["reports"][names[row["id"]]] = report and msgspec.structs.replace(report, path=None)
+    digests = {row.id: row.digest for row in connection.execute(select(texts.c.id, texts.c.digest))}
     for table in _TABLES:
-        found[table.name] = sorted(map(repr, _told(connection, table, names)))
+        found[table.name] = sorted(map(repr, _told(connection, table, names, digests)))
     return found
 
 
-def _told(connection: Connection, table: Table, names: dict[int, Any]) -> Iterable[dict[str, Any]]:
-    for row in connection.execute(select(table)).mappings():
-        told = dict(row)
+def _told(
+    connection: Connection, table: Table, names: dict[int, Any], digests: dict[int, str]
+) -> Iterable[dict[str, Any]]:
+    places: Counter[int] = Counter()
+    for row in connection.execute(select(table).order_by(*table.primary_key)).mappings():
+        told = {name: value for name, value in row.items() if name != "id"}
         told["session_id"] = names[row["session_id"]]
+        if table is usage_events:  # their places may have gaps
+            told["place"] = places[row["session_id"]]
+            places[row["session_id"]] += 1
         for name in _TEXT_IDS:
-            if name in told and told[name] is not None:
-                told[name] %= TEXT_SPACE
+            if told.get(name) is not None:
+                told[name] = digests[told[name]]
         yield told
 
 

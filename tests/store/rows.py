@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, func, insert, select
 
-from demerit.model import CallStatus
-from demerit.parsers import PARSE_EPOCH
+from demerit.model import PARSE_EPOCH, CallStatus
 from demerit.quality import SIGNALS_VERSION, grade_for
 from demerit.store.schema import (
     file_changes,

@@ -16,7 +16,7 @@ from sqlalchemy import func, select
 from tests.parsers.claude_lines import START, assistant, call, result, user
 
 from demerit import config, ingest
-from demerit.parsers import PARSE_EPOCH
+from demerit.model import PARSE_EPOCH
 from demerit.store import Store, StoreError, keeping
 from demerit.store.archive import all_archived
 from demerit.store.filters import Filter

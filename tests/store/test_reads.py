@@ -15,8 +15,7 @@ import msgspec
 import pytest
 from sqlalchemy import Boolean, Connection, LargeBinary, Table, Text, event, insert, update
 
-from demerit.model import Body, CallStatus, Message, Session, ToolCall
-from demerit.parsers import PARSE_EPOCH
+from demerit.model import PARSE_EPOCH, Body, CallStatus, Message, Session, ToolCall
 from demerit.quality import SIGNALS_VERSION, Report, assess
 from demerit.store import Store, StoreError
 from demerit.store.filters import Filter, microseconds

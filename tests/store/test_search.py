@@ -15,7 +15,7 @@ from sqlalchemy import Connection, delete, select, text
 from tests.store.servers import fresh_database
 from tests.store.test_reads import put_call, put_session, put_signals, put_text
 
-from demerit.parsers import PARSE_EPOCH
+from demerit.model import PARSE_EPOCH
 from demerit.store import Store
 from demerit.store import search as searching
 from demerit.store.filters import Filter

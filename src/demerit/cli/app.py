@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _stop_at_once()
     try:
         code = app(_with_command(arguments), prog_name="demerit", standalone_mode=False)
-    except _Stopped as stopped:
+    except Stopped as stopped:
         return say("stopped", 128 + stopped.signal)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return say("stopped", INTERRUPTED) if code == INTERRUPTED else int(code or 0)
 
 
-class _Stopped(BaseException):
+class Stopped(BaseException):
     """A signal asked us to stop."""
 
     def __init__(self, signal: int) -> None:
@@ -79,7 +79,7 @@ def _stop_at_once() -> None:
 
         for child in active_children():
             child.kill()
-        raise _Stopped(signum)
+        raise Stopped(signum)
 
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         # Not in the main thread: then no signal comes here either.
@@ -99,6 +99,9 @@ def _with_command(arguments: list[str]) -> list[str]:
 def _usage_sentence(error: Exception, arguments: Sequence[str]) -> str:
     """Typer's complaint as one sentence, with what to do."""
     message = str(getattr(error, "message", "") or error).rstrip(".")
+    named = getattr(getattr(error, "param", None), "opts", None)
+    if named and message.startswith("Input should be"):
+        message = f"{named[0]}: {message[0].lower()}{message[1:]}"
     close: Sequence[str] = getattr(error, "possibilities", None) or ()
     if close:
         return f"{message}; did you mean {close[0]}?"

@@ -282,7 +282,7 @@ def _whole(connection: Connection, turn: TurnView) -> TurnView:
 
 def _notices(view: SessionView) -> Iterator[str]:
     """What there is to say of a session that does not stand as all others do."""
-    from demerit.parsers import PARSE_EPOCH
+    from demerit.model import PARSE_EPOCH
 
     if view.copy_of is not None:
         yield f"All of it stands in session {view.copy_of} as well, and counts there: demerit show {view.copy_of}"

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from typer import Argument, Option
 
-from demerit.cli.app import WRONG_USAGE, Debug, Misuse, app, debugs, one_of, put, say, write
-from demerit.cli.app import _Stopped as Stopped
+from demerit.cli.app import WRONG_USAGE, Debug, Misuse, Stopped, app, debugs, one_of, put, say, write
 from demerit.cli.choosing import (
     Json,
     closed,
@@ -72,6 +71,7 @@ def sync(
             result = ingest.sync(at.store, at.settings, found, at.now, ended, report, debugs(context))
             seconds = monotonic() - begun
             result.skipped = [(error.path, error.reason) for error in skipped]
+            result.gone = ingest.mark_gone(at.store, at.settings)
             result.graded += ingest.settle(at.store, at.now)
         _tell(result, seconds, json)
         if not found:
@@ -315,7 +315,7 @@ def prune(
                 rows = read_rows(connection, plan.ids[:_NAMED])
             shown = [rows[number] for number in plan.ids[:_NAMED] if number in rows]
             write(lambda: _tell_plan(at.pages(sys.stdout), plan, shown))
-        done = keeping.prune(at.store, plan) if yes and plan.ids else None
+        done = keeping.prune(at.store, plan) if yes else None
         if json:
             planned = {name: getattr(plan, name) for name in plan.__struct_fields__ if name != "ids"}
             put_json("demerit.prune/1", plan=planned, done=done)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from sqlalchemy import func, select
 
-from demerit.panels.choosing import narrowed
+from demerit.panels.choosing import is_many, narrowed, over_chosen
 from demerit.panels.rates import share
 from demerit.panels.tables import SESSIONS, Ask, Column, Found, Panel, Row, View
 from demerit.quality.advice import RULES
-from demerit.store.filters import chosen_sessions, conditions, with_signals
+from demerit.store.filters import conditions, with_signals
 from demerit.store.schema import session_advice, session_signals, sessions
 
 
 def _by_rule(ask: Ask) -> Found:
-    [(chosen, measured)] = ask.fetch(chosen_sessions(ask.chosen, func.count(), func.count(session_signals.c.version)))
+    [(chosen, measured)] = ask.fetch(over_chosen(ask, ask.chosen, func.count(), func.count(session_signals.c.version)))
     statement = (
         select(session_advice.c.rule, func.count())
         .select_from(with_signals.join(session_advice, session_advice.c.session_id == sessions.c.id))
-        .where(*conditions(ask.chosen), session_signals.c.version.is_not(None))
+        .where(*conditions(ask.chosen, by_time=not is_many(ask, ask.chosen)), session_signals.c.version.is_not(None))
         .group_by(session_advice.c.rule)
     )
     counts: dict[str, int] = dict(map(tuple, ask.fetch(statement)))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func
 
-from demerit.panels.choosing import narrowed
+from demerit.panels.choosing import narrowed, over_chosen
 from demerit.panels.rates import share
 from demerit.panels.scores import percentile
 from demerit.panels.tables import SESSIONS, Ask, Column, Found, Panel, Row, Value, View
@@ -20,7 +20,7 @@ _ORDER = ("quick", "standard", "deep", "marathon", "automation")
 
 def _by_archetype(ask: Ask) -> Found:
     found: dict[str, Counter[int | None]] = {name: Counter() for name in _ORDER}
-    statement = chosen_sessions(ask.chosen, archetype.label("shape"), session_signals.c.score, func.count())
+    statement = over_chosen(ask, ask.chosen, archetype.label("shape"), session_signals.c.score, func.count())
     for name, score, n in ask.fetch(statement.group_by("shape", session_signals.c.score)):
         found[name][score] += n
     sessions = sum(counts.total() for counts in found.values())

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, func, literal_column, select
+from sqlalchemy import ColumnElement, Select, func, literal_column, select
 
 from demerit.panels.tables import Ask
-from demerit.store.filters import Filter, chosen_sessions, hidden_sessions
+from demerit.store.filters import HOUR_US, UNDATED, Filter, chosen_sessions, hidden_sessions, microseconds
 from demerit.store.schema import session_hours, sessions
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -77,9 +77,25 @@ def of_chosen(
     if chooses_all(chosen):
         return (session_id + ZERO).not_in(hidden_sessions)
     if in_order is None:
-        in_order = is_many(ask, chosen)
-    # SQLite cannot tell how many rows a choice leaves. As a sum, the column leads it nowhere.
-    return (session_id + ZERO if in_order else session_id).in_(chosen_sessions(chosen, sessions.c.id).correlate(None))
+        return led_by_rows(ask, chosen, session_id).in_(_ids(chosen))
+    return (session_id + ZERO if in_order else session_id).in_(_ids(chosen))
+
+
+def _ids(chosen: Filter) -> Select[Any]:
+    return chosen_sessions(chosen, sessions.c.id).correlate(None)
+
+
+def led_by_rows(ask: Ask, chosen: Filter, session_id: ColumnElement[int]) -> ColumnElement[int]:
+    """The column, for a join or a look-up: so that it leads nowhere where many sessions are chosen.
+
+    SQLite cannot tell how many rows a choice leaves, and a sum of a column is in no index.
+    """
+    return session_id + ZERO if is_many(ask, chosen) else session_id
+
+
+def over_chosen(ask: Ask, chosen: Filter, *columns: ColumnElement[Any]) -> Select[Any]:
+    """`chosen_sessions`, for sums over all of them."""
+    return chosen_sessions(chosen, *columns, by_time=not is_many(ask, chosen))
 
 
 def chooses_all(chosen: Filter) -> bool:
@@ -88,6 +104,8 @@ def chooses_all(chosen: Filter) -> bool:
 
 def is_many(ask: Ask, chosen: Filter) -> bool:
     """Whether so many sessions are chosen that rows of sums are read for all."""
+    if chooses_all(chosen):
+        return True
     if chosen not in ask.many:
         [(all_sessions,)] = ask.fetch(select(func.count()).select_from(sessions))
         some = chosen_sessions(chosen, sessions.c.id).limit(all_sessions // _MANY + 1).subquery()
@@ -101,6 +119,33 @@ def of_hours(ask: Ask, chosen: Filter, since: datetime | None) -> ColumnElement[
     # A span's hours lie together; those of a project are better found by its sessions.
     in_order = True if since is not None and since > EPOCH and chosen.project is None else None
     return of_chosen(ask, chosen, session_hours.c.session_id, in_order)
+
+
+def hours_between(ask: Ask, since: datetime | None, until: datetime | None) -> tuple[int, int]:
+    """The first and the last hour that may come up in a span."""
+    hour = session_hours.c.hour
+    [(first, last)] = ask.fetch(
+        select(
+            select(func.min(hour)).where(hour > UNDATED).scalar_subquery(),
+            select(func.max(hour)).where(hour > UNDATED).scalar_subquery(),
+        )
+    )
+    first = max(first or 0, microseconds(since or EPOCH) // HOUR_US)
+    return first, max(first, last or 0) if until is None else microseconds(until) // HOUR_US
+
+
+_SHORT = 4
+
+
+def grouped_session(ask: Ask, since: datetime | None, until: datetime | None) -> ColumnElement[int]:
+    """The session of an hour in a span, to group by: as its hours lie, or for a quarter of all time as they are found.
+
+    SQLite would go through the hours of all sessions, for their order.
+    """
+    first, last = hours_between(ask, None, None)
+    begin, end = hours_between(ask, since, until)
+    session_id: ColumnElement[int] = session_hours.c.session_id
+    return session_id + ZERO if (end - begin) * _SHORT < last - first else session_id
 
 
 def _surely(chosen: Filter | None) -> Filter:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, select
 
-from demerit.panels.choosing import narrowed, of_chosen
+from demerit.panels.choosing import led_by_rows, narrowed, of_chosen
 from demerit.panels.scores import count_if, whole
 from demerit.panels.tables import PROJECT, SESSIONS, Ask, Column, Found, Panel, Row, View
 from demerit.store.schema import projects, session_files, sessions
@@ -55,11 +55,9 @@ _AT_A_TIME = 500
 
 def _of_files(ask: Ask, *columns: ColumnElement[Any]) -> Select[Any]:
     """Of the files that the chosen sessions changed."""
-    statement = (
-        select(*columns)
-        .select_from(session_files.join(sessions, sessions.c.id == _files.session_id))
-        .where(_files.changes > 0, of_chosen(ask, ask.chosen, _files.session_id))
-    )
+    session_id = led_by_rows(ask, ask.chosen, _files.session_id)
+    statement = select(*columns).select_from(session_files.join(sessions, sessions.c.id == session_id))
+    statement = statement.where(_files.changes > 0, of_chosen(ask, ask.chosen, _files.session_id))
     return statement if ask.chosen.file is None else statement.where(_files.path == ask.chosen.file)
 
 

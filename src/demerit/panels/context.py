@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from sqlalchemy import ColumnElement, case, func, select
 
-from demerit.panels.choosing import narrowed
+from demerit.panels.choosing import narrowed, over_chosen
 from demerit.panels.rates import share
 from demerit.panels.scores import count_if, whole
 from demerit.panels.tables import SESSIONS, Ask, Column, Found, Panel, Row, View
-from demerit.store.filters import chosen_sessions
 from demerit.store.schema import session_signals
 
 _SMALLEST = 8_000
@@ -20,7 +19,8 @@ _peak, _resets = session_signals.c.peak_context_tokens, session_signals.c.contex
 
 def _all(ask: Ask) -> Found:
     ordered = (
-        chosen_sessions(
+        over_chosen(
+            ask,
             ask.chosen,
             _peak.label("peak"),
             _resets.label("resets"),
@@ -55,7 +55,7 @@ def _all(ask: Ask) -> Found:
 def _by_size(ask: Ask) -> Found:
     whens = [(_peak < edge, number) for number, edge in enumerate(BIN_EDGES)]
     size = case(*whens, else_=len(BIN_EDGES)).label("size_bin")
-    statement = chosen_sessions(ask.chosen, size, func.count(), whole(_resets), count_if(_resets > 0))
+    statement = over_chosen(ask, ask.chosen, size, func.count(), whole(_resets), count_if(_resets > 0))
     found = {number: counts for number, *counts in ask.fetch(statement.where(_peak.is_not(None)).group_by(size.name))}
     measured = sum(n for n, _, _ in found.values())
     chosen = ask.count(ask.chosen)

@@ -10,12 +10,21 @@ from msgspec.structs import replace
 from sqlalchemy import BigInteger, ColumnElement, Label, Select, cast, distinct, func, select
 from sqlalchemy import Column as TableColumn
 
-from demerit.panels.choosing import EPOCH, ZERO, by_usage, narrowed, of_chosen, of_hours, of_usage
+from demerit.panels.choosing import (
+    ZERO,
+    by_usage,
+    grouped_session,
+    hours_between,
+    narrowed,
+    of_chosen,
+    of_hours,
+    of_usage,
+)
 from demerit.panels.rates import share
 from demerit.panels.scores import whole
 from demerit.panels.tables import MODEL, PROJECT, SESSIONS, Ask, Column, Found, Panel, Row, Value, View, ranked
 from demerit.panels.zones import begin_of, date_of, local_day_of_hour, offsets
-from demerit.store.filters import HOUR_US, UNDATED, Filter, has_usage, in_hours, microseconds
+from demerit.store.filters import UNDATED, Filter, has_usage, in_hours
 from demerit.store.schema import projects, session_hours, sessions
 
 _hours = session_hours.c
@@ -88,7 +97,7 @@ def _named(ask: Ask, key: TableColumn[Any], groups: list[_Group]) -> list[_Group
 
 def _by_day(ask: Ask) -> Found:
     dated, undated = by_usage(ask.chosen), _undated(ask.chosen)
-    first, last = _span(ask, dated)
+    first, last = hours_between(ask, dated.used_since, dated.used_until)
     day = local_day_of_hour(_hours.hour, offsets(ask.zone, first * 3600, last * 3600))
     groups = sorted(_grouped(ask, dated, True, day.label("local_day")), key=lambda group: group.key)
     rows = []
@@ -120,8 +129,8 @@ def _found(
         others = f" and {len(unpriced) - _NAMED} more models" if len(unpriced) > _NAMED else ""
         notes.append(f"Without a price, so in no cost: {', '.join(names)}{others}.")
     if counted is None:
-        # In the order of sessions, so that none needs to be remembered.
-        used = select(_session_id(ask, dated, True)).where(*_of_hours(ask, dated, True)).distinct().subquery()
+        session_id = grouped_session(ask, dated.used_since, dated.used_until)
+        used = select(session_id).where(*_of_hours(ask, dated, True)).distinct().subquery()
         [(counted,)] = ask.fetch(select(func.count()).select_from(used))
     costs = [part.cost for part in parts if part.cost is not None]
     reasoning = [part.reasoning for part in parts if part.reasoning is not None]
@@ -157,7 +166,7 @@ def _by_session(
     ask: Ask, chosen: Filter, is_dated: bool, wanted: Sequence[ColumnElement[bool]], *keys: ColumnElement[Any]
 ) -> Select[Any]:
     """First the sums of each session, in the order in which its hours lie; then of all with the same keys."""
-    session_id = _session_id(ask, chosen, is_dated)
+    session_id = grouped_session(ask, chosen.used_since, chosen.used_until) if is_dated else _hours.session_id + ZERO
     names = (*_WHOLE, *_KNOWN, *_UNPRICED)
     each = (
         select(session_id.label("session_id"), *(func.sum(_hours[name]).label(name) for name in names))
@@ -168,20 +177,6 @@ def _by_session(
     return select(*keys, func.count(), *_sums(each.c)).select_from(
         each.join(sessions, sessions.c.id == each.c.session_id)
     )
-
-
-def _session_id(ask: Ask, chosen: Filter, is_dated: bool) -> ColumnElement[int]:
-    """The session of an hour, to group by: where only few hours are looked at, SQLite must not go through all of them
-    for the order of the sessions."""
-    is_few = not is_dated or _is_short(ask, chosen)
-    return _hours.session_id + ZERO if is_few else _hours.session_id
-
-
-def _is_short(ask: Ask, dated: Filter) -> bool:
-    """Whether a span is so short that its hours are better looked for by their time."""
-    first, last = _span(ask, replace(dated, used_since=EPOCH, used_until=None))
-    begin, end = _span(ask, dated)
-    return (end - begin) * 4 < last - first
 
 
 def _of_hours(ask: Ask, chosen: Filter, is_dated: bool) -> list[ColumnElement[bool]]:
@@ -210,20 +205,6 @@ def _costliest(group: _Group) -> tuple[Any, ...]:
     sums = group.sums
     tokens = sums.input + sums.cache_read + sums.cache_write + sums.output
     return (-(sums.cost or 0.0), -tokens, [value or "" for value in group.key])
-
-
-def _span(ask: Ask, dated: Filter) -> tuple[int, int]:
-    """The first and the last hour that may come up."""
-    since, until = dated.used_since, dated.used_until
-    assert since is not None, "by_usage always sets it"
-    [(first, last)] = ask.fetch(
-        select(
-            select(func.min(_hours.hour)).where(_hours.hour > UNDATED).scalar_subquery(),
-            select(func.max(_hours.hour)).where(_hours.hour > UNDATED).scalar_subquery(),
-        )
-    )
-    first = max(first or 0, microseconds(since) // HOUR_US)
-    return first, max(first, last or 0) if until is None else microseconds(until) // HOUR_US
 
 
 _COLUMNS = (

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, FromClause, func, select
 
-from demerit.panels.choosing import narrowed, of_chosen
+from demerit.panels.choosing import led_by_rows, narrowed, of_chosen
 from demerit.panels.rates import wilson
 from demerit.panels.scores import told, whole
 from demerit.panels.tables import MODEL, SESSIONS, Ask, Column, Found, Panel, Row, Value, View, ranked, rate_columns
@@ -20,10 +20,11 @@ _SUMS = (
 )
 
 
-def _by(
-    source: FromClause, *keys: ColumnElement[Any], filter_of: Callable[..., dict[str, str]]
-) -> Callable[[Ask], Found]:
+def _by(*keys: ColumnElement[Any], filter_of: Callable[..., dict[str, str]]) -> Callable[[Ask], Found]:
     def find(ask: Ask) -> Found:
+        source: FromClause = session_defects
+        if any(key is not _defects.model for key in keys):
+            source = source.join(sessions, sessions.c.id == led_by_rows(ask, ask.chosen, _defects.session_id))
         statement = select(*keys, *_SUMS).select_from(source).group_by(*keys)
         statement = statement.where(of_chosen(ask, ask.chosen, _defects.session_id))
         if ask.chosen.model is not None:
@@ -81,7 +82,6 @@ DEFECTS_PANEL = Panel(
                 *_COLUMNS,
             ),
             _by(
-                session_defects.join(sessions, sessions.c.id == _defects.session_id),
                 _defects.model,
                 sessions.c.agent,
                 told(sessions.c.agent_version),
@@ -89,8 +89,6 @@ DEFECTS_PANEL = Panel(
             ),
             _HOW,
         ),
-        "model": View(
-            (MODEL, *_COLUMNS), _by(session_defects, _defects.model, filter_of=lambda model: {"model": model}), _HOW
-        ),
+        "model": View((MODEL, *_COLUMNS), _by(_defects.model, filter_of=lambda model: {"model": model}), _HOW),
     },
 )

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from sqlalchemy import func
 
-from demerit.panels.choosing import narrowed
+from demerit.panels.choosing import narrowed, over_chosen
 from demerit.panels.rates import share
 from demerit.panels.scores import GRADES, whole
 from demerit.panels.tables import SESSIONS, Ask, Column, Found, Panel, Row, View
 from demerit.quality import gpa_points
-from demerit.store.filters import UNSCORED, chosen_sessions
+from demerit.store.filters import UNSCORED
 from demerit.store.schema import session_signals
 
 
 def _by_grade(ask: Ask) -> Found:
     signals = session_signals.c
-    statement = chosen_sessions(
-        ask.chosen, signals.grade, func.count(), whole(signals.score), func.count(signals.version)
+    statement = over_chosen(
+        ask, ask.chosen, signals.grade, func.count(), whole(signals.score), func.count(signals.version)
     )
     found = {
         grade: (n, points, measured) for grade, n, points, measured in ask.fetch(statement.group_by(signals.grade))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from sqlalchemy import func
 
-from demerit.panels.choosing import narrowed
+from demerit.panels.choosing import narrowed, over_chosen
 from demerit.panels.rates import share
 from demerit.panels.scores import count_if, whole
 from demerit.panels.tables import SESSIONS, Ask, Column, Found, Panel, Row, View
-from demerit.store.filters import chosen_sessions
 from demerit.store.schema import session_signals
 
 _COUNTS = ("short", "duplicate", "no_code")
@@ -18,7 +17,8 @@ _START = "unstructured_start"
 def _by_fact(ask: Ask) -> Found:
     signals = session_signals.c
     columns = [signals[f"{name}_prompts"] for name in _COUNTS]
-    statement = chosen_sessions(
+    statement = over_chosen(
+        ask,
         ask.chosen,
         func.count(),
         count_if(signals.prompts > 0),

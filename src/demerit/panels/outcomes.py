@@ -6,11 +6,11 @@ from typing import Any
 
 from sqlalchemy import func
 
-from demerit.panels.choosing import narrowed
+from demerit.panels.choosing import narrowed, over_chosen
 from demerit.panels.rates import share
 from demerit.panels.tables import SESSIONS, Ask, Column, Found, Panel, Row, View
 from demerit.quality import Confidence, Outcome
-from demerit.store.filters import NO_ENDING, chosen_sessions
+from demerit.store.filters import NO_ENDING
 from demerit.store.schema import session_signals
 
 _NOT_MEASURED: tuple[str | None, ...] = (None, None)
@@ -18,7 +18,7 @@ _NOT_MEASURED: tuple[str | None, ...] = (None, None)
 
 def _by_outcome(ask: Ask) -> Found:
     signals = session_signals.c
-    statement = chosen_sessions(ask.chosen, signals.outcome, signals.confidence, func.count())
+    statement = over_chosen(ask, ask.chosen, signals.outcome, signals.confidence, func.count())
     found = {
         (outcome, confidence): n
         for outcome, confidence, n in ask.fetch(statement.group_by(*statement.selected_columns[:2]))
@@ -43,7 +43,7 @@ def _by_outcome(ask: Ask) -> Found:
 
 def _by_ending(ask: Ask) -> Found:
     signals = session_signals.c
-    statement = chosen_sessions(ask.chosen, signals.ending, func.count(), func.count(signals.version))
+    statement = over_chosen(ask, ask.chosen, signals.ending, func.count(), func.count(signals.version))
     found = {ending: (n, measured) for ending, n, measured in ask.fetch(statement.group_by(signals.ending))}
     sessions = sum(n for n, _ in found.values())
     measured = sum(measured for _, measured in found.values())

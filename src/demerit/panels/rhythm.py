@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 from sqlalchemy import ColumnElement, func, select
 
-from demerit.panels.choosing import by_activity, narrowed, of_chosen, of_hours
+from demerit.panels.choosing import by_activity, grouped_session, narrowed, of_chosen, of_hours
 from demerit.panels.scores import whole
 from demerit.panels.tables import Ask, Column, Found, Panel, Row, Value, View
 from demerit.panels.zones import begin_of
@@ -68,8 +68,8 @@ def _figures(sums: list[int]) -> tuple[Value, ...]:
 def _found(ask: Ask, rows: list[Row], keys: int, found: dict[Any, list[int]]) -> Found:
     chosen = by_activity(ask.chosen)
     sums = [sum(column) for column in zip(*found.values(), strict=True)] or _NOTHING
-    # In the order of sessions, so that none needs to be remembered.
-    active = select(_hours.session_id).where(*_active(ask, chosen)).group_by(_hours.session_id).subquery()
+    session_id = grouped_session(ask, chosen.active_since, chosen.active_until)
+    active = select(session_id).where(*_active(ask, chosen)).distinct().subquery()
     [(counted,)] = ask.fetch(select(func.count()).select_from(active))
     undated = select(whole(_hours.messages)).where(
         _hours.hour == UNDATED, of_chosen(ask, ask.chosen, _hours.session_id, in_order=True)

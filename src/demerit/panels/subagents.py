@@ -7,11 +7,11 @@ from typing import Any
 from msgspec.structs import replace
 from sqlalchemy import and_, case, func, select
 
-from demerit.panels.choosing import narrowed
+from demerit.panels.choosing import is_many, narrowed, over_chosen
 from demerit.panels.rates import share
 from demerit.panels.scores import SCORE_COLUMNS, SCORE_SUMS, scores_of, whole
 from demerit.panels.tables import SESSIONS, Ask, Column, Found, Panel, Row, Value, View, ranked
-from demerit.store.filters import chosen_sessions, conditions, is_child, with_signals
+from demerit.store.filters import conditions, is_child, with_signals
 from demerit.store.schema import session_signals, sessions
 
 _BANDS: tuple[tuple[str, int, int | None], ...] = (
@@ -34,7 +34,7 @@ def _by_band(ask: Ask) -> Found:
             func.sum(child.c.cost_usd).label("children_cost"),
         )
         .select_from(with_signals.outerjoin(child, and_(child.c.parent_id == sessions.c.id, *is_child(child))))
-        .where(*conditions(chosen))
+        .where(*conditions(chosen, by_time=not is_many(ask, chosen)))
         .group_by(sessions.c.id)
         .subquery()
     )
@@ -82,7 +82,7 @@ def _by_agent(ask: Ask) -> Found:
     chosen = narrowed(ask.chosen, relation="subagent")
     if chosen is None:
         return Found((), 0, ask.chosen)
-    statement = chosen_sessions(chosen, sessions.c.agent, *SCORE_SUMS).group_by(sessions.c.agent)
+    statement = over_chosen(ask, chosen, sessions.c.agent, *SCORE_SUMS).group_by(sessions.c.agent)
     found = [(agent, scores_of(sums)) for agent, *sums in ask.fetch(statement)]
     found.sort(key=lambda item: (-item[1].sessions, item[0]))
     rows = [Row((agent, *scores.values), narrowed(chosen, agent=agent)) for agent, scores in found]

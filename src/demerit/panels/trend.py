@@ -8,11 +8,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, func, select
 
-from demerit.panels.choosing import narrowed
+from demerit.panels.choosing import is_many, narrowed, over_chosen
 from demerit.panels.scores import NO_SCORES, SCORE_COLUMNS, SCORE_SUMS, Scores, scores_of, together, told
 from demerit.panels.tables import PROJECT, Ask, Column, Found, Panel, Row, View, ranked
 from demerit.panels.zones import Offset, begin_of, date_of, local_day, offsets
-from demerit.store.filters import chosen_sessions, conditions, microseconds, started_us, with_signals
+from demerit.store.filters import conditions, microseconds, started_us, with_signals
 from demerit.store.schema import projects, sessions
 
 FILLED = 731
@@ -24,7 +24,7 @@ def _over_time(days: int) -> Callable[[Ask], Found]:
     def find(ask: Ask) -> Found:
         day = local_day(started_us, _offsets(ask)).label("local_day")
         found: dict[int | None, list[Scores]] = {}
-        for number, *sums in ask.fetch(chosen_sessions(ask.chosen, day, *SCORE_SUMS).group_by(day.name)):
+        for number, *sums in ask.fetch(over_chosen(ask, ask.chosen, day, *SCORE_SUMS).group_by(day.name)):
             first = None if number is None else number if days == 1 else number - (number - _MONDAY) % 7
             found.setdefault(first, []).append(scores_of(sums))
         scores = {first: together(parts) for first, parts in found.items()}
@@ -68,7 +68,9 @@ def _offsets(ask: Ask) -> list[Offset]:
 def _by(*keys: ColumnElement[Any], filter_of: Callable[..., dict[str, str]]) -> Callable[[Ask], Found]:
     def find(ask: Ask) -> Found:
         statement = select(*keys, *SCORE_SUMS).select_from(with_signals.outerjoin(projects, _PROJECT_OF))
-        found = ask.fetch(statement.where(*conditions(ask.chosen)).group_by(*keys))
+        found = ask.fetch(
+            statement.where(*conditions(ask.chosen, by_time=not is_many(ask, ask.chosen))).group_by(*keys)
+        )
         listed = [(tuple(row[: len(keys)]), scores_of(row[len(keys) :])) for row in found]
         listed.sort(key=lambda item: (-item[1].sessions, [value or "" for value in item[0]]))
         rows = [

@@ -65,15 +65,10 @@ PARSERS: tuple[Parser, ...] = (
 )
 """In the order in which they are asked. No two claim one source, so the order only saves time."""
 
-PARSE_EPOCH = 1
-"""Recorded with all that is stored of a log. Raise it when a parser, what the store keeps of a session, or a prompt's
-facts change: every stored session is then read again from its archived bytes. A test of golden projections fails when
-output drifts without it."""
-
 
 def parser_for(sample: Sample) -> Parser | None:
     """The parser whose agent wrote a source that begins like this; None when it is nobody's."""
     return next((parser for parser in PARSERS if parser.sniff(sample)), None)
 
 
-__all__ = ["PARSERS", "PARSE_EPOCH", "parser_for"]
+__all__ = ["PARSERS", "parser_for"]

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.visitors import iterate
 
-from demerit.parsers import PARSE_EPOCH
+from demerit.model import PARSE_EPOCH
 from demerit.quality import (
     DEEP_MESSAGES,
     DEEP_MINUTES,
@@ -174,14 +174,22 @@ with_signals: FromClause = sessions.outerjoin(
 """Sessions with their signals; all of these NULL where they are not measured."""
 
 
-def conditions(chosen: Filter) -> list[ColumnElement[bool]]:
-    """What `chosen` demands of a row of `with_signals`, visibility included."""
-    found: list[ColumnElement[bool]] = [is_visible]
+def conditions(chosen: Filter, by_time: bool = True) -> list[ColumnElement[bool]]:
+    """What `chosen` demands of a row of `with_signals`, visibility included.
+
+    by_time: False where so many are chosen that they are better read as they lie than, by an index, in the order of
+    their time: SQLite cannot tell, and a sum of a column is in no index.
+    """
+    copy_of, epoch, begun = (
+        column if by_time else column + literal_column("0")
+        for column in (sessions.c.copy_of, sessions.c.epoch, started_us)
+    )
+    found: list[ColumnElement[bool]] = [copy_of.is_(None), epoch == PARSE_EPOCH]
     signals = session_signals.c
     if chosen.since is not None:
-        found.append(started_us >= microseconds(chosen.since))
+        found.append(begun >= microseconds(chosen.since))
     if chosen.until is not None:
-        found.append(started_us < microseconds(chosen.until))
+        found.append(begun < microseconds(chosen.until))
     if chosen.project is not None:
         named = or_(projects.c.name == chosen.project, projects.c.key == chosen.project)
         found.append(
@@ -314,10 +322,13 @@ def _has(table: Any, condition: ColumnElement[bool]) -> ColumnElement[bool]:
 
 
 def chosen_sessions(
-    chosen: Filter, *columns: ColumnElement[Any], where: ColumnElement[bool] | None = None
+    chosen: Filter, *columns: ColumnElement[Any], where: ColumnElement[bool] | None = None, by_time: bool = True
 ) -> Select[Any]:
-    """The sessions that `chosen` is about, and of which `where` holds, with these columns of `with_signals`."""
-    demanded = [*conditions(chosen), *([] if where is None else [where])]
+    """The sessions that `chosen` is about, and of which `where` holds, with these columns of `with_signals`.
+
+    by_time: as for `conditions`.
+    """
+    demanded = [*conditions(chosen, by_time), *([] if where is None else [where])]
     # Where nothing needs the signals, SQLite would look them up for each session all the same.
     source = with_signals if any(map(_is_of_signals, (*columns, *demanded))) else sessions
     return select(*columns).select_from(source).where(*demanded)

@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, Table, and_, delete, exists, func, insert, or_, select, update
 
-from demerit.model import Body, CallStatus
-from demerit.parsers import PARSE_EPOCH
+from demerit.model import PARSE_EPOCH, Body, CallStatus
 from demerit.parsers.records import Resumed
 from demerit.quality import PromptFacts
 from demerit.store.engines import insert_rows

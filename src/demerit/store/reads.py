@@ -24,6 +24,7 @@ from sqlalchemy import (
     case,
     func,
     literal,
+    literal_column,
     select,
     tuple_,
 )
@@ -211,6 +212,8 @@ def _keys(
 ) -> list[tuple[int, Any]]:
     """The ids and keys of the next sessions: those with a key, and when these are at their end, those without."""
     key, number = _KEYS[sort], sessions.c.id
+    if sort != "started" and _are_few(connection, chosen):
+        key = key + literal_column("0")  # a sum is in no index: they are gathered and sorted
     found: list[tuple[int, Any]] = []
     if place is None or place.key is not None:
         query = chosen_sessions(chosen, number, key)
@@ -239,6 +242,21 @@ def count_sessions(connection: Connection, chosen: Filter) -> int:
     """How many sessions are chosen."""
     found: int = connection.execute(chosen_sessions(chosen, func.count())).scalar_one()
     return found
+
+
+_FEW = 10_000
+
+
+def _are_few(connection: Connection, chosen: Filter) -> bool:
+    """Whether what an index leads to is so little that to sort it beats going through all sessions in their order.
+
+    SQLite cannot tell, and goes through them, all of them where few are chosen.
+    """
+    narrow = Filter(since=chosen.since, until=chosen.until, project=chosen.project, agent=chosen.agent)
+    if narrow == Filter():
+        return False
+    some = chosen_sessions(narrow, sessions.c.id).limit(_FEW + 1).subquery()
+    return bool(connection.execute(select(func.count()).select_from(some)).scalar_one() <= _FEW)
 
 
 _PLAIN = (

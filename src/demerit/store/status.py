@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 from sqlalchemy import Connection, and_, func, select
 
-from demerit.parsers import PARSE_EPOCH
+from demerit.model import PARSE_EPOCH
 from demerit.store.filters import is_visible, microseconds
 from demerit.store.schema import logs, sessions
 

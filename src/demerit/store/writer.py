@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from sqlalchemy import Connection, Table, and_, bindparam, delete, func, insert, or_, select, text, update
 
-from demerit.model import Session
-from demerit.parsers import PARSE_EPOCH
+from demerit.model import PARSE_EPOCH, Session
 from demerit.quality import PromptFacts
 from demerit.quality.assess import IDLE_AFTER, Replays, changed_files
 from demerit.store.engines import insert_rows
