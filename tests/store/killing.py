@@ -12,7 +12,8 @@ times before it may end; in the other none is. Between the passes agents go on w
 What was rewritten or deleted is kept on purpose, so both stores see each such state in a pass that ends; what only
 grows need not be seen at every size. After each round every row of every table is compared, and the raw bytes that
 are archived. Only these may differ: numbers that the database gives out (a row is known by the log it came from, the
-agent's name of its session, its place in it), when a log was read, and where the archive cuts its frames.
+agent's name of its session, its place in it), when a log was read and where reading would go on, and where the
+archive cuts its frames.
 """
 
 from __future__ import annotations
@@ -355,13 +356,14 @@ Contents = dict[str, dict[str, object]]
 
 _KNOWN_BY = {"logs": ("path",), "sessions": ("id",), "projects": ("key",), "texts": ("session_id", "digest")}
 _TEXT_IDS = ("text_id", "thinking_id", "input_id", "result_id")
+_NO_CONTENT = ("logs.read_us", "logs.checkpoint")
 _SESSION_IDS = ("session_id", "parent_id", "copy_of")
 
 
 def contents(store: Store, leave_out: Sequence[str] = ()) -> Contents:
     """All that a store holds, its archive and its search index included.
 
-    leave_out: columns, as `logs.bytes`, and tables that are not asked for, beside the time at which a log was read.
+    leave_out: columns, as `logs.bytes`, and tables that are not asked for, beside when a log was read, and where reading goes on.
     """
     with store.reading() as connection, store.archive_engine.connect() as archiving:
         raw = {one.key: _raw(archiving, one.key) for one in archive.all_archived(archiving)}
@@ -370,7 +372,7 @@ def contents(store: Store, leave_out: Sequence[str] = ()) -> Contents:
         for table in metadata.sorted_tables:
             if table.name == "counters":
                 continue
-            columns = [column for column in table.c if str(column) not in ("logs.read_us", *leave_out)]
+            columns = [column for column in table.c if str(column) not in (*_NO_CONTENT, *leave_out)]
             known_by = _KNOWN_BY.get(table.name, tuple(column.name for column in table.primary_key))
             rows = found[table.name] = {}
             for values in connection.execute(select(table)):

@@ -479,7 +479,7 @@ def drop_logs(made: Logs) -> None:
 
 
 # What only a log that is there has.
-ON_DISK = ("logs.fingerprint", "logs.bytes", "logs.is_gone", "logs.checkpoint")
+ON_DISK = ("logs.fingerprint", "logs.bytes", "logs.is_gone")
 
 GENERATIONS = ("logs.generation", "sessions.generation", "archive.generations")
 

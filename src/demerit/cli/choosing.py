@@ -56,7 +56,6 @@ def opened() -> Iterator[Opened]:
     from zoneinfo import ZoneInfo
 
     from demerit.config import BadSetting, load
-    from demerit.sources import Unreadable
     from demerit.store import Store, StoreError
     from demerit.store.reads import BadCursor, NotFound
     from demerit.store.search import BadQuery
@@ -65,7 +64,7 @@ def opened() -> Iterator[Opened]:
         settings = load(os.environ)
         with Store.open(settings.database_url) as store:
             yield Opened(store, settings, ZoneInfo(settings.timezone), moment(None))
-    except (BadSetting, StoreError, Unreadable, NotFound, BadCursor, BadQuery) as error:
+    except (BadSetting, StoreError, NotFound, BadCursor, BadQuery) as error:
         raise Misuse(str(error)) from None
 
 
@@ -155,9 +154,14 @@ def filtered(command: Callable[..., int]) -> Callable[..., int]:
     return run
 
 
+def _agents() -> list[str]:
+    from demerit.parsers import PARSERS  # it takes a while, and few ask for an agent
+
+    return list(dict.fromkeys(parser.agent for parser in PARSERS))
+
+
 def read_filter(given: dict[str, Any], now: datetime, zone: ZoneInfo) -> Filter:
     """The filter that the options ask for. Raises Misuse for what no session can be."""
-    from demerit.parsers import PARSERS
     from demerit.quality import Archetype
     from demerit.quality.advice import RULES
     from demerit.quality.outcome import Outcome
@@ -165,7 +169,7 @@ def read_filter(given: dict[str, Any], now: datetime, zone: ZoneInfo) -> Filter:
     from demerit.store.filters import UNSCORED, Filter
 
     allowed: dict[str, Sequence[str]] = {
-        "agent": list(dict.fromkeys(parser.agent for parser in PARSERS)),
+        "agent": _agents() if given.get("agent") else (),
         "grade": [*(grade for grade in GRADE_ORDER if grade), UNSCORED],
         "outcome": list(Outcome),
         "archetype": list(Archetype),

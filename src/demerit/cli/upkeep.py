@@ -65,7 +65,10 @@ def sync(
         raise Misuse("--ended is for logs that you name: demerit sync --ended PATH")
     with opened() as at:
         skipped: list[Unreadable] = []
-        found = list(ingest.find(at.settings, Path.home(), os.environ, paths or (), skipped))
+        try:
+            found = list(ingest.find(at.settings, Path.home(), os.environ, paths or (), skipped))
+        except Unreadable as error:
+            raise Misuse(str(error)) from None
         begun = monotonic()
         with _shown_progress("sync") as report:
             result = ingest.sync(at.store, at.settings, found, at.now, ended, report, debugs(context))
@@ -141,6 +144,7 @@ def watch(
 
     from demerit import ingest
     from demerit.listing import in_short
+    from demerit.sources import Unreadable
 
     with opened() as at:
         last = monotonic()
@@ -163,6 +167,8 @@ def watch(
         except (Stopped, KeyboardInterrupt):
             # Whatever was being read is read again: nothing is half kept.
             stop.set()
+        except Unreadable as error:
+            raise Misuse(str(error)) from None
     return 0
 
 
