@@ -309,7 +309,7 @@ class _Reader:
         batch = _Batch()
         try:
             if self.settings.archive:
-                with self.store.explaining(), self.store.archive_engine.connect() as connection:
+                with self.store.reading_archive() as connection:
                     batch.archived = archiving.archived(connection, [task.key for task in tasks])
             batch.known = self.known([task.key for task in tasks if task.seen is not None])
             for task in tasks:
@@ -341,6 +341,8 @@ class _Reader:
             return
         except Unreadable as error:
             reason, known_agent = error.reason, error.known_agent
+        except archiving.Damaged as error:
+            reason, known_agent = str(error), True
         except StoreError:
             raise
         except (Exception, MemoryError) as error:
@@ -428,7 +430,7 @@ class _Reader:
         known = batch.archived.get(task.key)
         if known is None:
             raise Unreadable(task.path, "it is gone, and was not archived; its sessions stay as they were read", True)
-        with self.store.explaining(), self.store.archive_engine.connect() as connection:
+        with self.store.reading_archive() as connection:
             if known.bytes > _LARGE:
                 self.keep(batch, done)
             path = Path(os.fsdecode(known.os_path))
@@ -534,8 +536,8 @@ class _Reader:
             else:
                 start = known.bytes
         made = archiving.frames(log.raw(start), start)
-        if known is not None and not made and generation == known.generation:
-            return generation
+        if known is not None and self.is_archived(known, generation, made):
+            return known.generation
         row = archiving.Archived(
             key=task.key,
             machine=self.settings.machine,
@@ -550,13 +552,23 @@ class _Reader:
         batch.additions.append(archiving.Addition(row, known, made, drops))
         return generation
 
+    def is_archived(self, known: archiving.Archived, generation: int, made: list[archiving.Frame]) -> bool:
+        """Whether the archive has all of a log already. Records of a database are framed anew at each reading."""
+        if generation == known.generation:
+            return not made
+        with self.store.reading_archive() as connection:
+            return archiving.holds(connection, known.key, known.generation, made)
+
     def continues(self, log: Log, known: archiving.Archived) -> bool:
-        """Whether a log begins with what is archived of it, by the bytes at the seam."""
+        """Whether a log begins with what is archived of it, by the bytes at the seam. Damaged bytes: it does not."""
         if log.size < known.bytes:
             return False
         start = max(0, known.bytes - _CHECKED)
-        with self.store.explaining(), self.store.archive_engine.connect() as connection:
-            kept = b"".join(archiving.pieces(connection, known.key, known.generation, start))
+        with self.store.reading_archive() as connection:
+            try:
+                kept = b"".join(archiving.pieces(connection, known.key, known.generation, start))
+            except archiving.Damaged:
+                return False
         return kept[: known.bytes - start] == log.piece(start, known.bytes - start)
 
     def keep(self, batch: _Batch, done: Done) -> None:
@@ -733,7 +745,7 @@ def rebuild(
     with store.reading() as connection:
         query = select(logs.c.key, logs.c.machine, logs.c.path, logs.c.fingerprint, logs.c.epoch, logs.c.bytes)
         known = {row.key: row for row in connection.execute(query)}
-    with store.explaining(), store.archive_engine.connect() as connection:
+    with store.reading_archive() as connection:
         kept = {one.key: one for one in archiving.all_archived(connection)}
     found: list[tuple[int, Task]] = []
     for key in dict.fromkeys((*kept, *known)):

@@ -363,7 +363,7 @@ _SESSION_IDS = ("session_id", "parent_id", "copy_of")
 def contents(store: Store, leave_out: Sequence[str] = ()) -> Contents:
     """All that a store holds, its archive and its search index included.
 
-    leave_out: columns, as `logs.bytes`, and tables that are not asked for, beside when a log was read, and where reading goes on.
+    leave_out: columns, as `logs.bytes`, and tables not to ask for; two of `logs` never are.
     """
     with store.reading() as connection, store.archive_engine.connect() as archiving:
         raw = {one.key: _raw(archiving, one.key) for one in archive.all_archived(archiving)}

@@ -45,6 +45,7 @@ class Store:
                 _own_files(store.url, archive_url(store.url))
             with store.explaining():
                 bring_up_to_date(store.engine, "main")
+            with store.explaining(of_archive=True):
                 bring_up_to_date(store.archive_engine, "archive")
         except BaseException:
             store.close()
@@ -52,12 +53,13 @@ class Store:
         return store
 
     @contextmanager
-    def explaining(self) -> Iterator[None]:
-        """Turn what the database complains of into a StoreError in words."""
+    def explaining(self, of_archive: bool = False) -> Iterator[None]:
+        """Turn what the database, or the archive, complains of into a StoreError in words."""
         try:
             yield
         except (SQLAlchemyError, OSError) as error:
-            raise in_words(error, shown(self.url)) from error
+            where = shown(self.archive_engine.url if of_archive else self.url)
+            raise in_words(error, where, of_archive and self.is_sqlite) from error
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -78,9 +80,15 @@ class Store:
                 yield connection
 
     @contextmanager
+    def reading_archive(self) -> Iterator[Connection]:
+        """A connection to read archived bytes by."""
+        with self.explaining(of_archive=True), self.archive_engine.connect() as connection:
+            yield connection
+
+    @contextmanager
     def archiving(self) -> Iterator[Connection]:
         """As `writing`, for the archive."""
-        with self.explaining(), self.archive_engine.connect() as connection:
+        with self.explaining(of_archive=True), self.archive_engine.connect() as connection:
             connection = connection.execution_options(writes=True)
             with connection.begin():
                 yield connection

@@ -21,6 +21,10 @@ _LEVEL = 3
 _AT_A_TIME = 500
 
 
+class Damaged(StoreError):
+    """The archived bytes of one log are not what was put there."""
+
+
 class Archived(NamedTuple):
     """What is kept of one log."""
 
@@ -53,20 +57,20 @@ def all_archived(connection: Connection) -> list[Archived]:
 
 
 def pieces(connection: Connection, key: str, generation: int, start: int = 0) -> Iterator[bytes]:
-    """The bytes of a log from `start` on. Raises StoreError where they are damaged."""
+    """The bytes of a log from `start` on. Raises Damaged where they are not as they were put in."""
     frame = archived_frames.c
     first = connection.execute(
         select(func.max(frame.start)).where(frame.key == key, frame.generation == generation, frame.start <= start)
     ).scalar()
-    rows = connection.execute(
+    query = (
         select(frame.start, frame.data)
         .where(frame.key == key, frame.generation == generation, frame.start >= (first or 0))
-        .order_by(frame.start),
-        execution_options={"stream_results": True, "yield_per": 4},
+        .order_by(frame.start)
     )
-    for at, data in rows:
-        piece = _unpacked(data)
-        yield piece[start - at :] if at < start else piece
+    with connection.execute(query, execution_options={"stream_results": True, "yield_per": 4}) as rows:
+        for at, data in rows:
+            piece = _unpacked(data)
+            yield piece[start - at :] if at < start else piece
 
 
 class ArchivedBytes:
@@ -137,6 +141,13 @@ def frames(raw: Iterable[bytes], start: int) -> list[Frame]:
     return made
 
 
+def holds(connection: Connection, key: str, generation: int, made: Sequence[Frame]) -> bool:
+    """Whether a generation is these very frames."""
+    frame = archived_frames.c
+    kept = select(frame.start, frame.bytes, frame.data).where(frame.key == key, frame.generation == generation)
+    return [tuple(row) for row in connection.execute(kept.order_by(frame.start))] == made
+
+
 class Addition(NamedTuple):
     """What is to be kept of one log."""
 
@@ -204,4 +215,4 @@ def _unpacked(data: bytes) -> bytes:
     try:
         return zstandard.ZstdDecompressor().decompress(data, max_output_size=4 * FRAME_BYTES)
     except zstandard.ZstdError as error:
-        raise StoreError(f"the archive is damaged ({error}): of that log, what its agent still has is read") from error
+        raise Damaged(f"its archived bytes are damaged ({error}); its sessions stay as they were read") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -89,8 +90,8 @@ def shown(url: URL) -> str:
     return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
 
 
-def in_words(error: Exception, where: str) -> StoreError:
-    """What a database's or system's complaint means, and what to do."""
+def in_words(error: Exception, where: str, is_archive: bool = False) -> StoreError:
+    """What a database's or system's complaint means, and what to do. is_archive: the file holds raw bytes alone."""
     if isinstance(error, StoreError):
         return error
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
@@ -102,17 +103,18 @@ def in_words(error: Exception, where: str) -> StoreError:
         return Busy(
             f"{where} was locked by another program for {LOCK_WAIT_S} seconds; nothing is lost: run this again later"
         )
-    if primary == sqlite3.SQLITE_FULL or state in ("53100", "53200") or getattr(cause, "errno", None) == 28:
+    if primary == sqlite3.SQLITE_FULL or state in ("53100", "53200") or getattr(cause, "errno", None) == errno.ENOSPC:
         return StoreError(
             f"the disk that holds {where} is full; nothing of what was kept is lost: make room, run again"
         )
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         what = "is damaged" if primary == sqlite3.SQLITE_CORRUPT else "is no SQLite database"
-        return StoreError(
-            f"{where} {what} ({text}); move it away, and demerit rebuild makes it anew from the archive and the logs"
-        )
-    if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN) or isinstance(
-        cause, PermissionError
+        source = "fills a new one from the logs that are there"
+        if not is_archive:
+            source = "makes it anew from the archive and the logs"
+        return StoreError(f"{where} {what} ({text}); move it away, and demerit rebuild {source}")
+    if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN) or (
+        isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
     ):
         return StoreError(f"{where} cannot be opened for writing ({text}); check its permissions, or set database_url")
     if isinstance(cause, OSError):

@@ -108,7 +108,7 @@ def plan_prune(
     with store.reading() as connection:
         fixed, kept = _kept(connection, older_than, project)
         keys = {row[0]: row[1] for row in connection.execute(select(logs.c.id, logs.c.key))}
-    with store.explaining(), store.archive_engine.connect() as connection:
+    with store.reading_archive() as connection:
         fixed_too, archived = _archived_bytes(connection)
     of_log = {number: archived.get(key, 0) for number, key in keys.items()}
     total = fixed + fixed_too + sum(one.bytes for one in kept.values()) + sum(of_log.values())
@@ -294,7 +294,7 @@ def _forget_archived(store: Store) -> int:
         used = select(sessions.c.id).where(sessions.c.log_id == logs.c.id)
         empty = select(logs.c.key).where(logs.c.reason.is_(None), ~used.exists()).order_by(logs.c.id)
         keys = list(connection.execute(empty).scalars())
-    with store.explaining(), store.archive_engine.connect() as connection:
+    with store.reading_archive() as connection:
         there: list[str] = []
         for at in range(0, len(keys), _KEYS_AT_A_TIME):
             some = archived_logs.c.key.in_(keys[at : at + _KEYS_AT_A_TIME])
