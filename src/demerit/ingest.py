@@ -49,7 +49,7 @@ from demerit.store.engines import Busy
 from demerit.store.filters import microseconds, moment
 from demerit.store.grading import due, due_terminal, outdated
 from demerit.store.growing import grow
-from demerit.store.projection import TEXT_SPACE, Project, Projection
+from demerit.store.projection import TEXT_SPACE, Project, Projection, plain
 from demerit.store.schema import logs, sessions
 from demerit.store.writer import (
     Conflict,
@@ -467,7 +467,7 @@ class _Reader:
                 kept = stored_sessions(connection, task.key)
         made = []
         for session in found:
-            same = next((one for one in kept if one.source_id == session.source_id), None)
+            same = next((one for one in kept if one.source_id == plain(session.source_id)), None)
             projection = None
             if same is not None:
                 kept.remove(same)
@@ -744,6 +744,7 @@ def rebuild(
     """
     with store.reading() as connection:
         query = select(logs.c.key, logs.c.machine, logs.c.path, logs.c.fingerprint, logs.c.epoch, logs.c.bytes)
+        query = query.add_columns(logs.c.modified_us)
         known = {row.key: row for row in connection.execute(query)}
     with store.reading_archive() as connection:
         kept = {one.key: one for one in archiving.all_archived(connection)}
@@ -756,7 +757,7 @@ def rebuild(
         path = os.fsdecode(archived.os_path) if archived is not None else row.path  # type: ignore[union-attr]
         is_here = machine == settings.machine and os.path.lexists(path)
         size = archived.bytes if archived is not None else row.bytes  # type: ignore[union-attr]
-        newest = (archived.modified_us if archived is not None else 0) or 0
+        newest = (archived.modified_us if archived is not None else row.modified_us) or 0  # type: ignore[union-attr]
         task = Task(path, key, None if row is None else row.fingerprint, size, from_archive=not is_here)
         found.append((-newest, task))
     tasks = [task for _, task in sorted(found, key=lambda one: one[0])]

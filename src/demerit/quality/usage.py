@@ -14,9 +14,10 @@ class RequestTotals:
     def __init__(self) -> None:
         self._known: dict[str, Usage] = {}
         self._input = self._read = self._written = self._written_1h = self._output = 0
-        self._reasoning: int | None = None
+        self._reasoning = 0
+        self._reporting = 0  # requests that tell their reasoning
         self._requests = 0
-        self._partial = False
+        self._partial = 0
         self._is_any = False
 
     def add(self, usages: Iterable[Usage]) -> None:
@@ -47,9 +48,10 @@ class RequestTotals:
         self._written += sign * (usage.cache_write_5m_tokens + usage.cache_write_1h_tokens)
         self._written_1h += sign * usage.cache_write_1h_tokens
         self._output += sign * usage.output_tokens
-        self._partial = self._partial or usage.output_is_partial
+        self._partial += sign * usage.output_is_partial
         if usage.reasoning_tokens is not None:
-            self._reasoning = (self._reasoning or 0) + sign * usage.reasoning_tokens
+            self._reporting += sign
+            self._reasoning += sign * usage.reasoning_tokens
 
     def result(self) -> UsageTotals | None:
         """The sums so far; None when nothing was logged. A sum of several requests adds nothing to `requests`."""
@@ -60,8 +62,8 @@ class RequestTotals:
             cache_read_tokens=self._read,
             cache_write_tokens=self._written,
             output_tokens=self._output,
-            reasoning_tokens=self._reasoning,
+            reasoning_tokens=self._reasoning if self._reporting else None,
             requests=self._requests,
             cache_write_1h_tokens=self._written_1h,
-            output_is_partial=self._partial,
+            output_is_partial=self._partial > 0,
         )

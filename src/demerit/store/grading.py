@@ -196,7 +196,7 @@ def _report(connection: Connection, row: Row[Any], hygiene: Hygiene, now: dateti
         models=_STRINGS.decode(row.models),
         title=row.title,
         tools=_tallies(connection, session_id, session_tools.c.tool),
-        servers=_tallies(connection, session_id, session_tools.c.mcp_server),
+        servers=_servers(connection, session_id),
     )
     return report_from(session, fold, findings, now, row.path)
 
@@ -382,6 +382,15 @@ def _tallies(connection: Connection, session_id: int, name: Any) -> dict[str, To
         .order_by(calls.desc(), name)
     )
     return {tool: ToolTally(int(total), int(broken)) for tool, total, broken in connection.execute(query)}
+
+
+def _servers(connection: Connection, session_id: int) -> dict[str, ToolTally]:
+    """By the calls themselves: an agent may have one tool for the tools of all servers."""
+    call = tool_calls.c
+    own = and_(call.session_id == session_id, call.is_counted, call.category == "mcp", call.mcp_server.is_not(None))
+    total, broken = func.count(), func.count().filter(call.status.in_(("failed", "invalid")))
+    query = select(call.mcp_server, total, broken).where(own).group_by(call.mcp_server)
+    return {name: ToolTally(*counts) for name, *counts in connection.execute(query.order_by(total.desc()))}
 
 
 def _keep(connection: Connection, session_id: int, report: Report) -> None:

@@ -176,11 +176,11 @@ sessions = Table(
     Index("ix_sessions_by_messages", "epoch", "messages", "id", **_NO_COPY),
     Index(None, "project_id", "begun_us"),
     Index(None, "epoch"),
-    Index("ix_sessions_due", "last_us", "id", sqlite_where=text("is_stale"), postgresql_where=text("is_stale")),
+    Index("ix_sessions_due", "last_us", "id", sqlite_where=text("is_stale = 1"), postgresql_where=text("is_stale")),
     Index(
         "ix_sessions_due_terminal",
         "id",
-        sqlite_where=text("is_stale and is_terminal"),
+        sqlite_where=text("is_stale = 1 and is_terminal = 1"),
         postgresql_where=text("is_stale and is_terminal"),
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
@@ -153,8 +153,8 @@ def write_logs(connection: Connection, writes: Sequence[Write], now: datetime, g
             if not next(away):
                 changed.take(numbers[write.log.key], write.log, found)
     changed.insert()
-    _link(connection, changed.new)
-    shared = count_once(connection, list(changed.new))
+    shared = count_once(connection, list(changed.new), changed.others.difference(changed.new))
+    _link(connection, list(dict.fromkeys([*changed.new, *shared])))
     if grades:
         ready = [(n, one.report) for n, one in changed.new.items() if one.report is not None and n not in shared]
         keep_reports(connection, ready)
@@ -232,6 +232,8 @@ class _Changes:
         self.rows: defaultdict[Table, list[Any]] = defaultdict(list)
         self.texts: list[tuple[int, Text]] = []
         self.projects: dict[str, int] = {}
+        self.others: set[int] = set()
+        """Sessions that shared something with what is replaced."""
 
     def take(self, log_id: int, log: LogRow, found: Projection) -> None:
         connection, number = self.connection, found.session_id
@@ -242,6 +244,7 @@ class _Changes:
             connection.execute(update(sessions).where(sessions.c.id == number).values(**same))
             return
         if known is not None:
+            self.others |= _sharing(connection, [number])
             _forget_rows(connection, number)
             forget_reports(connection, number)
             connection.execute(update(sessions).where(sessions.c.id == number).values(**values))
@@ -362,13 +365,15 @@ def forget_texts(connection: Connection, ids: Iterable[int]) -> None:
 
 def forget_sessions(connection: Connection, ids: Sequence[int]) -> None:
     """Delete sessions with all that is kept of them, and count again what others repeat of them."""
-    others: set[int] = set()
+    others = _sharing(connection, ids)
+    children: set[int] = set()
     for part in _parts(ids):
-        others |= _families(connection, part).keys() | _with_same_requests(connection, part)
+        children.update(connection.execute(select(sessions.c.id).where(sessions.c.parent_id.in_(part))).scalars())
     for number in ids:
         forget_texts(connection, connection.execute(select(texts.c.id).where(texts.c.session_id == number)).scalars())
         connection.execute(delete(sessions).where(sessions.c.id == number))
-    count_once(connection, sorted(others.difference(ids)))
+    shared = count_once(connection, [], others.difference(ids))
+    _link(connection, sorted(children.union(shared).difference(ids)))
 
 
 def _project_id(connection: Connection, project: Project) -> int:
@@ -384,43 +389,59 @@ def _project_id(connection: Connection, project: Project) -> int:
 # --- links and replays ------------------------------------------------------------------------------------------
 
 
-def _link(connection: Connection, found: Mapping[int, Projection]) -> None:
-    """Link new sessions to their parents, and those that waited for them to them."""
+def _link(connection: Connection, ids: Sequence[int]) -> None:
+    """Link these sessions to the parents that they name, and those that name one of them to it."""
     child, parent = sessions.alias("child"), sessions.alias("parent")
-    pairs = (
-        select(child.c.id, parent.c.id)
-        .where(
-            parent.c.agent == child.c.agent,
-            parent.c.source_id == child.c.parent_source_id,
-            parent.c.id != child.c.id,
-            # Nobody comes from a session that began later: a circle would need one.
-            func.coalesce(parent.c.started_us, 0) <= func.coalesce(child.c.started_us, parent.c.started_us, 0),
-        )
-        # The one in the same log, else the first; of two logs of it, the one with more.
-        .order_by(child.c.id, (parent.c.log_id == child.c.log_id).desc(), parent.c.started_us, parent.c.messages.desc())
+    named = and_(
+        parent.c.agent == child.c.agent,
+        parent.c.source_id == child.c.parent_source_id,
+        parent.c.source_id != child.c.source_id,
+        # Nobody comes from a session that began later.
+        func.coalesce(parent.c.started_us, 0) <= func.coalesce(child.c.started_us, parent.c.started_us, 0),
     )
-    wanted: dict[int, int] = {}
-    named = [number for number, one in found.items() if one.session.parent_source_id is not None]
-    for part in _parts(named):
-        for number, other in connection.execute(pairs.where(child.c.id.in_(part))):
-            wanted.setdefault(number, other)
-        for number, other in connection.execute(pairs.where(parent.c.id.in_(part), child.c.parent_id.is_(None))):
-            wanted.setdefault(number, other)
-    for number, other in wanted.items():
-        if not _descends(connection, other, number):
-            connection.execute(update(sessions).where(sessions.c.id == number).values(parent_id=other))
+    # Of several logs of the parent, the same one as the child's, else the one that counts.
+    best = (
+        (parent.c.log_id == child.c.log_id).desc(),
+        parent.c.copy_of.is_not(None),
+        func.coalesce(parent.c.started_us, 0),
+        (parent.c.messages + parent.c.replayed_messages).desc(),
+        logs.c.path,
+        parent.c.place,
+    )
+    children: set[int] = set()
+    for part in _parts(ids):
+        own = select(sessions.c.id).where(sessions.c.id.in_(part), sessions.c.parent_source_id.is_not(None))
+        children.update(connection.execute(own).scalars())
+        children.update(connection.execute(select(child.c.id).where(named, parent.c.id.in_(part))).scalars())
+    wanted: dict[int, int | None] = dict.fromkeys(sorted(children))
+    for part in _parts(sorted(children)):
+        pairs = select(child.c.id, parent.c.id).where(named, child.c.id.in_(part))
+        pairs = pairs.join(logs, logs.c.id == parent.c.log_id).order_by(child.c.id, *best)
+        for number, other in connection.execute(pairs):
+            if wanted[number] is None:
+                wanted[number] = other
+    for number, parent_id in wanted.items():
+        _set_parent(connection, number, parent_id)
 
 
-def _descends(connection: Connection, number: int, ancestor: int) -> bool:
-    """Whether a session comes, by whatever way, from another."""
-    seen: set[int | None] = set()
-    at: int | None = number
+def _set_parent(connection: Connection, number: int, parent_id: int | None) -> None:
+    """Link a session to its parent. A circle is cut at the one of it that began first, whichever was read first."""
+    row = sessions.c
+    about = select(row.id, row.parent_id, row.started_us, row.agent, row.source_id, logs.c.path)
+    about = about.join(logs, logs.c.id == row.log_id)
+    circle: list[Any] = []
+    seen = set()
+    at = parent_id
     while at is not None and at not in seen:
-        if at == ancestor:
-            return True
         seen.add(at)
-        at = connection.execute(select(sessions.c.parent_id).where(sessions.c.id == at)).scalar()
-    return False
+        circle.append(connection.execute(about.where(row.id == at)).one())
+        at = None if at == number else circle[-1].parent_id
+    if number in seen:
+        first = min(circle, key=lambda one: (one.started_us or 0, one.agent, one.source_id, one.path, one.id)).id
+        connection.execute(update(sessions).where(row.id == first).values(parent_id=None))
+        if first == number:
+            return
+    connection.execute(update(sessions).where(row.id == number).values(parent_id=parent_id))
 
 
 class _Member(NamedTuple):
@@ -445,10 +466,26 @@ def _families(connection: Connection, ids: Sequence[int]) -> dict[int, set[int]]
             .where(own.c.session_id.in_(part), other.c.key == own.c.key, other.c.session_id != own.c.session_id)
             .distinct()
         )
-        for number, like in connection.execute(same):
+        # A copy from before its first message has nothing but its name.
+        mine, theirs = sessions.alias("mine"), sessions.alias("theirs")
+        named = and_(theirs.c.agent == mine.c.agent, theirs.c.source_id == mine.c.source_id)
+        elsewhere = and_(mine.c.id.in_(part), theirs.c.log_id != mine.c.log_id)
+        is_empty = or_(*(and_(*_is_empty(one)) for one in (mine, theirs)))
+        before = select(mine.c.id, theirs.c.id).where(named, elsewhere, is_empty)
+        for number, like in [*connection.execute(same), *connection.execute(before)]:
             alike[number].add(like)
             alike[like].add(number)
     return alike
+
+
+def _is_empty(session: Any) -> tuple[Any, ...]:
+    of_it = select(usage_events.c.place).where(usage_events.c.session_id == session.c.id)
+    return session.c.messages == 0, session.c.replayed_messages == 0, ~of_it.exists()
+
+
+def _sharing(connection: Connection, ids: Sequence[int]) -> set[int]:
+    """Other sessions that tell of something that these tell of."""
+    return {*_families(connection, ids), *_with_same_requests(connection, ids)}.difference(ids)
 
 
 def _with_same_requests(connection: Connection, ids: Sequence[int]) -> set[int]:
@@ -465,11 +502,13 @@ def _with_same_requests(connection: Connection, ids: Sequence[int]) -> set[int]:
     return found
 
 
-def count_once(connection: Connection, ids: Sequence[int]) -> list[int]:
+def count_once(connection: Connection, new: Sequence[int], others: Collection[int] = ()) -> list[int]:
     """Find what these sessions share with others, and let each message, call and request count in one of them.
 
+    others: sessions that shared something with what is not there any more.
     Which one does not depend on the order in which logs were read. Gives the sessions that count differently now.
     """
+    ids = [*new, *sorted(others)]
     alike = _families(connection, ids)
     changed: dict[int, None] = {}
     left = dict.fromkeys(number for number in ids if number in alike)
@@ -497,7 +536,7 @@ def count_once(connection: Connection, ids: Sequence[int]) -> list[int]:
         for number in connection.execute(was).scalars().all():
             changed.update(dict.fromkeys(_count_family(connection, {number})))
     sharing = _with_same_requests(connection, ids)
-    touched = dict.fromkeys([*changed, *(ids if sharing else ()), *sorted(sharing)])
+    touched = dict.fromkeys([*changed, *sorted(others), *(ids if sharing else ()), *sorted(sharing)])
     for number in _share_requests(connection, list(touched)):
         changed.setdefault(number)
     for number in changed:
@@ -509,7 +548,7 @@ def _count_family(connection: Connection, family: set[int]) -> list[int]:
     """Mark what each session of a family repeats of those before it; those for which that has changed."""
     seen: dict[int, int] = {}
     last_key: dict[int, int] = {}
-    names: set[tuple[str, str]] = set()
+    names: dict[tuple[str, str], int] = {}
     changed = []
     for member in _in_order(connection, family):
         keys = connection.execute(
@@ -519,14 +558,16 @@ def _count_family(connection: Connection, family: set[int]) -> list[int]:
         ).all()
         name = (member.agent, member.source_id)
         replayed = _replayed([(ordinal, key) for ordinal, key in keys], seen, name in names)
-        names.add(name)
         keyed = [key for _, key in keys if key is not None]
-        givers: defaultdict[int, int] = defaultdict(int)
-        for ordinal, key in keys:
-            if ordinal in replayed and key is not None:
-                givers[seen[key]] += 1
-        giver = max(givers, key=lambda one: (givers[one], -one), default=None)
+        # It comes from the session that has the last of what it repeats: that one may have repeated the rest itself.
+        last = next((key for ordinal, key in reversed(keys) if ordinal in replayed and key is not None), None)
+        giver = None if last is None else seen[last]
         is_copy = bool(keyed) and len(replayed) == len(keys)
+        nothing = select(sessions.c.id).where(sessions.c.id == member.id, *_is_empty(sessions))
+        if not keys and connection.execute(nothing).first() is not None:
+            giver = names.get(name)
+            is_copy = giver is not None
+        names.setdefault(name, member.id)
         relation = None
         if giver is not None and not is_copy and member.parent_source_id is None:
             ended = {key for ordinal, key in keys if ordinal in replayed}
@@ -706,9 +747,12 @@ def _share_requests(connection: Connection, ids: Sequence[int]) -> list[int]:
 def sum_up_again(connection: Connection, number: int) -> None:
     """Make the sums of a session anew from its rows, and let it be graded again."""
     row = connection.execute(select(sessions).where(sessions.c.id == number)).one()
-    session = msgspec.structs.replace(
-        stored_session(connection, row), models=msgspec.json.decode(row.models, type=tuple[str, ...])
-    )
+    named = msgspec.json.decode(row.models, type=list[str])
+    answered = select(messages.c.model).where(messages.c.session_id == number).distinct()
+    answering = set(connection.execute(answered).scalars())
+    # Of the models that answer in it, those of its own messages are found there.
+    models = tuple(model for model in named if model not in answering)
+    session = msgspec.structs.replace(stored_session(connection, row), models=models)
     request = usage_events.c
     counted = connection.execute(
         select(*[column for column in usage_events.c if column.name != "session_id"])

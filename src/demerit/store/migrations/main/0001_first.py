@@ -192,7 +192,7 @@ def upgrade() -> None:
         "sessions",
         ["last_us", "id"],
         unique=False,
-        sqlite_where=sa.text("is_stale"),
+        sqlite_where=sa.text("is_stale = 1"),
         postgresql_where=sa.text("is_stale"),
     )
     op.create_index(
@@ -200,7 +200,7 @@ def upgrade() -> None:
         "sessions",
         ["id"],
         unique=False,
-        sqlite_where=sa.text("is_stale and is_terminal"),
+        sqlite_where=sa.text("is_stale = 1 and is_terminal = 1"),
         postgresql_where=sa.text("is_stale and is_terminal"),
     )
     op.create_index(op.f("ix_sessions_epoch"), "sessions", ["epoch"], unique=False)
