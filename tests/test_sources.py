@@ -367,3 +367,16 @@ def test_the_agents_own_folders_are_found_below_the_home_or_where_their_variable
         "rollout-x.jsonl",
     }
     assert list(agent_logs(tmp_path / "nobody", {}, [])) == []
+
+
+def test_a_log_that_reading_can_go_on_from_is_read_like_any_other(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    lines = [user("go on", 0)]
+    for at in range(1, 30):  # more than a buffer holds
+        lines += [assistant("word " * 20_000, second=2 * at), user(f"and {at}", 2 * at + 1)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with sources.open_log(path) as log:
+        going_on = log.sessions(Source(), resumable=True)
+        assert log.state is not None
+    assert going_on == read_sessions(path)
+    assert len(going_on[0].messages) == 59

@@ -72,6 +72,8 @@ _WORTH_A_POOL = 4 << 20
 _ID_BLOCK = 256
 _SETTLED_AT_A_TIME = 500
 _RESCAN_S = 900
+_MANY_SESSIONS = 20
+"""New or changed in one pass: the database is then another one than it was."""
 _WORTH_A_STATE = 1 << 18
 _LIVE_S = 86_400
 _CHECKED = 4096
@@ -212,6 +214,8 @@ def _go_through(
         result.failed += done.failed
         if report is not None:
             report(Progress(result.read, len(tasks), result.bytes, sizes, result.sessions))
+    if result.sessions >= _MANY_SESSIONS:
+        store.look_over()
 
 
 def _changed(store: Store, settings: Settings, paths: Iterable[Path], result: Pass) -> Iterator[Task]:

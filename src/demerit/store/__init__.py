@@ -79,6 +79,13 @@ class Store:
             with connection.begin():
                 yield connection
 
+    def look_over(self) -> None:
+        """Let an SQLite database count its rows, by which it chooses how to answer. PostgreSQL does so by itself."""
+        if self.is_sqlite:
+            with self.writing() as connection:
+                connection.exec_driver_sql("pragma analysis_limit = 2000")
+                connection.exec_driver_sql("analyze")
+
     @contextmanager
     def reading_archive(self) -> Iterator[Connection]:
         """A connection to read archived bytes by."""

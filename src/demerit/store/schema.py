@@ -159,6 +159,7 @@ sessions = Table(
     CheckConstraint("messages >= 0 and user_messages between 0 and messages", "messages"),
     CheckConstraint("(input_tokens is null) = (output_tokens is null)", "usage_together"),
     Index(None, "agent", "source_id"),
+    Index("ix_sessions_of_agent", "agent", "epoch", "begun_us", "id", "project_id", "relation", "copy_of", **_NO_COPY),
     Index(None, "agent", "parent_source_id"),
     Index(None, "parent_id"),
     # Nearly all have none: an index of all would look to SQLite as if it led to a few.

@@ -59,8 +59,8 @@ _ROWS = (events, file_changes, messages, session_heads, tool_calls, usage_events
 _SESSION_COLUMNS = [column.name for column in sessions.c if column.computed is None]
 _AT_A_TIME = 500
 _FAMILY = 1000
-T = TypeVar("T")
 """Sessions that may share a beginning and are still compared: what a log of a template repeats is no replay."""
+T = TypeVar("T")
 
 
 class Conflict(Exception):

@@ -204,6 +204,14 @@ def upgrade() -> None:
         postgresql_where=sa.text("is_stale and is_terminal"),
     )
     op.create_index(op.f("ix_sessions_epoch"), "sessions", ["epoch"], unique=False)
+    op.create_index(
+        "ix_sessions_of_agent",
+        "sessions",
+        ["agent", "epoch", "begun_us", "id", "project_id", "relation", "copy_of"],
+        unique=False,
+        sqlite_where=sa.text("copy_of is null"),
+        postgresql_where=sa.text("copy_of is null"),
+    )
     op.create_index(op.f("ix_sessions_parent_id"), "sessions", ["parent_id"], unique=False)
     op.create_index(op.f("ix_sessions_project_id_begun_us"), "sessions", ["project_id", "begun_us"], unique=False)
     op.create_table(
