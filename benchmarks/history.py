@@ -31,9 +31,8 @@ from demerit.quality.advice import RULES
 from demerit.store import Store, schema
 from demerit.store.engines import insert_rows
 from demerit.store.filters import microseconds
-from demerit.store.projection import TEXT_SPACE
 from demerit.store.search import index_texts
-from demerit.store.texts import packed, packed_bytes
+from demerit.store.texts import TEXT_SPACE, packed, packed_bytes
 
 END = datetime(2026, 6, 1, tzinfo=UTC)
 DAYS = 730

@@ -24,7 +24,6 @@ from benchmarks.history import AGENTS, END, LONG_MESSAGES, MODELS, history
 from demerit.panels import PANELS
 from demerit.store import Store
 from demerit.store.filters import Filter
-from demerit.store.projection import TEXT_SPACE
 from demerit.store.reads import (
     Sort,
     count_sessions,
@@ -35,6 +34,7 @@ from demerit.store.reads import (
     read_transcript,
 )
 from demerit.store.search import search
+from demerit.store.texts import TEXT_SPACE
 
 PANEL_MS = 300
 READ_MS = 100

@@ -49,8 +49,9 @@ from demerit.store.engines import Busy
 from demerit.store.filters import microseconds, moment
 from demerit.store.grading import due, due_terminal, outdated
 from demerit.store.growing import grow
-from demerit.store.projection import TEXT_SPACE, Project, Projection, plain
+from demerit.store.projection import Project, Projection, plain
 from demerit.store.schema import logs, sessions
+from demerit.store.texts import TEXT_SPACE
 from demerit.store.writer import (
     Conflict,
     LogRow,
@@ -75,7 +76,7 @@ _RESCAN_S = 900
 _MANY_SESSIONS = 20
 """New or changed in one pass: the database is then another one than it was."""
 _WORTH_A_STATE = 1 << 18
-_LIVE_S = 86_400
+_LIVE_S = 1800
 _CHECKED = 4096
 """Bytes at the end of what is archived by which a log that grew is told from one that was rewritten."""
 

@@ -25,7 +25,7 @@ from demerit.model import PARSE_EPOCH, Body, Session
 from demerit.quality.report import Report
 from demerit.store import Store
 from demerit.store.filters import microseconds
-from demerit.store.projection import TEXT_SPACE, Projection
+from demerit.store.projection import Projection
 from demerit.store.reads import read_report
 from demerit.store.schema import (
     events,
@@ -41,6 +41,7 @@ from demerit.store.schema import (
     tool_calls,
     usage_events,
 )
+from demerit.store.texts import TEXT_SPACE
 from demerit.store.writer import LogRow, Write, stored_sessions, take_ids, write_logs
 
 LATER = START + timedelta(days=1)

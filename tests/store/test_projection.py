@@ -17,7 +17,6 @@ from demerit.quality import assess
 from demerit.store import projection
 from demerit.store.projection import (
     HEADS,
-    TEXT_SPACE,
     UNDATED,
     Projection,
     below,
@@ -26,6 +25,7 @@ from demerit.store.projection import (
     plain,
 )
 from demerit.store.schema import messages, session_defects, session_hours, session_tools, tool_calls
+from demerit.store.texts import TEXT_SPACE, unpacked
 
 HOUR = 20_575 * 24 + 9
 """The hour of the first line of every log here: nine o'clock, 20,575 days after 1970 began."""
@@ -153,7 +153,7 @@ def test_rows_in_parts_are_the_rows_in_one(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_text_is_kept_once_in_its_first_place_and_under_the_number_it_had() -> None:
     spoken = [human("fix it"), agent("Done."), human("fix it"), agent("Done."), human("and that")]
     [part] = projected(*spoken, number=3).parts()
-    assert [(one.id - 3 * TEXT_SPACE, one.kind, one.message_ordinal, one.text) for one in part.texts] == [
+    assert [(one.id - 3 * TEXT_SPACE, one.kind, one.message_ordinal, unpacked(one.data)) for one in part.texts] == [
         (0, "prompt", 0, "fix it"),
         (1, "answer", 1, "Done."),
         (2, "prompt", 4, "and that"),
@@ -164,7 +164,7 @@ def test_a_text_is_kept_once_in_its_first_place_and_under_the_number_it_had() ->
     again = projected(*spoken[1:], human("new"), number=3, known=known)
     [later] = again.parts()
     # "fix it" was forgotten meanwhile, so it gets a number that nothing had.
-    assert [(one.id - 3 * TEXT_SPACE, one.text) for one in later.texts] == [(3, "fix it"), (4, "new")]
+    assert [(one.id - 3 * TEXT_SPACE, unpacked(one.data)) for one in later.texts] == [(3, "fix it"), (4, "new")]
     assert again.texts.used == {one + 3 * TEXT_SPACE for one in (1, 2, 3, 4)}
 
 
@@ -178,7 +178,7 @@ def test_a_long_body_is_read_from_its_log_and_a_short_one_is_at_hand() -> None:
     call = msgspec.structs.replace(tool(), input=Body("short", 5, "d1", 0), result=Body("x" * 2048, 9000, "d2", 9))
     made = Projection(1, session(human(), agent("", call)), whole, {}, 0, None, NOW, "log")
     [part] = made.parts()
-    assert [(one.kind, one.text, one.size) for one in part.texts[1:]] == [
+    assert [(one.kind, unpacked(one.data), one.size) for one in part.texts[1:]] == [
         ("input", "short", 5),
         ("output", "the whole", 9000),
     ]

@@ -19,7 +19,6 @@ from demerit.model import PARSE_EPOCH, Body, CallStatus, Message, Session, ToolC
 from demerit.quality import SIGNALS_VERSION, Report, assess
 from demerit.store import Store, StoreError
 from demerit.store.filters import Filter, microseconds
-from demerit.store.projection import TEXT_SPACE
 from demerit.store.reads import (
     HEAD_BYTES,
     BadCursor,
@@ -52,7 +51,7 @@ from demerit.store.schema import (
     usage_events,
     verdicts,
 )
-from demerit.store.texts import KEPT_HEAD_BYTES, packed, packed_bytes, unpacked, unpacked_head
+from demerit.store.texts import KEPT_HEAD_BYTES, TEXT_SPACE, packed, packed_bytes, unpacked, unpacked_head
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

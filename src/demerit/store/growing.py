@@ -19,7 +19,7 @@ from demerit.quality import PromptFacts
 from demerit.store.engines import insert_rows
 from demerit.store.filters import microseconds
 from demerit.store.grading import stored_messages
-from demerit.store.projection import COST_DIGITS, HEADS, TEXT_SPACE, Projection, Sums, UsageRow, add_up, plain
+from demerit.store.projection import COST_DIGITS, HEADS, Projection, Sums, UsageRow, add_up, plain
 from demerit.store.schema import (
     events,
     file_changes,
@@ -34,6 +34,7 @@ from demerit.store.schema import (
     tool_calls,
     usage_events,
 )
+from demerit.store.texts import TEXT_SPACE
 from demerit.store.writer import LogRow, forget_texts, keep_texts
 
 _CALLS_LOOKED_AT = 2000

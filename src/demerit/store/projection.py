@@ -26,12 +26,11 @@ from demerit.quality.assess import (
 )
 from demerit.quality.context import ContextHealthFolder
 from demerit.quality.report import Advice, Hygiene
-from demerit.store.texts import TEXT_CHARS, packed
+from demerit.store.search import searchable
+from demerit.store.texts import TEXT_CHARS, TEXT_SPACE, packed
 
 Row = tuple[Any, ...]
 
-TEXT_SPACE = 1 << 24
-"""Numbers for the texts of one session: the ids of its texts begin at its own id times this."""
 HEADS = 8
 """Messages at the beginning of a session by which a session that repeats it is found."""
 COST_DIGITS = 12
@@ -66,10 +65,11 @@ class Text(msgspec.Struct):
     message_ordinal: int
     call_index: int | None
     size: int
-    """Bytes of the whole, of which `text` may be the beginning."""
-    text: str
+    """Bytes of the whole, of which `data` may hold the beginning."""
     data: bytes
-    """`text`, packed."""
+    """The text, packed."""
+    words: str | None
+    """What of it is searched for; None: nothing is."""
 
 
 INDEXED = frozenset({"prompt", "answer", "input", "output"})
@@ -298,7 +298,7 @@ class Projection:
                     part.changes.append((number, ordinal, call.index, place, plain(path)))
         new = texts.take_new()
         part.texts.extend(new)
-        return 500 * (1 + len(message.calls)) + 2 * sum(len(text.text) for text in new)
+        return 500 * (1 + len(message.calls)) + sum(len(text.data) + len(text.words or "") for text in new)
 
     def event_rows(self) -> list[Row]:
         return [
@@ -367,7 +367,8 @@ class _Texts:
         self._next += 1
         self._ids[digest] = number
         self.used.add(number)
-        self._new.append(Text(number, digest, kind, ordinal, index, size, text, packed(text)))
+        words = searchable(text) if kind in INDEXED else None
+        self._new.append(Text(number, digest, kind, ordinal, index, size, packed(text), words))
         return number
 
 

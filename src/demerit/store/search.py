@@ -33,10 +33,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import TSQUERY, TSVECTOR
 
 from demerit.store.filters import Filter, conditions, with_signals
-from demerit.store.projection import TEXT_SPACE
 from demerit.store.reads import BadCursor, SessionRow, read_cursor, read_rows, written_cursor
 from demerit.store.schema import sessions, texts, tool_calls
-from demerit.store.texts import KEPT_HEAD_BYTES, unpacked_head
+from demerit.store.texts import KEPT_HEAD_BYTES, TEXT_SPACE, unpacked_head
 
 INDEX_CHARS = 32_768
 """Characters of a text that are searched. PostgreSQL knows no place beyond the 16,383rd word of a text."""
@@ -109,7 +108,9 @@ _PIECE = re.compile(f"([{_CJK}]+)|{_LETTER}+")
 _LONG_ASCII_RUN = re.compile(rf"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/=_-]{{{WORD_CHARS + 1},}}+")
 _RUNS = bytes(120 if code > 127 or re.match(r"[A-Za-z0-9+/=_-]", chr(code)) else 32 for code in range(256))
 _LONG = b"x" * (WORD_CHARS + 1)
-_OTHER_LETTERS = re.compile(r"[^\x00-\x7f]+")
+# All that is not ASCII, but for dashes, quotes, arrows, boxes and pictures: in English texts most of it is these.
+_SIGNS = "\u2000-\u206f\u2190-\u23ff\u2500-\u2bff\ufe0e\ufe0f\U0001f300-\U0001faff"
+_OTHER_LETTERS = re.compile(f"[^\x00-\x7f{_SIGNS}]+")
 _SHORT_RUN = 16
 _LONG_RUN = re.compile(rf"(?<![\w+/=-])[\w+/=-]{{{WORD_CHARS + 1},}}+")
 _JOINT = re.compile(r"[\W_]")
@@ -192,17 +193,18 @@ def _without_blob(found: re.Match[str]) -> str:
 
 def index_texts(connection: Connection, rows: Iterable[tuple[int, str]]) -> None:
     """Make texts findable: each its id, and the text that is kept."""
+    index_words(connection, [(text_id, searchable(text)) for text_id, text in rows])
+
+
+def index_words(connection: Connection, rows: list[tuple[int, str]]) -> None:
+    """As `index_texts`, for texts of which `searchable` was asked before."""
     if connection.dialect.name == "sqlite":
-        _execute_many(
-            connection,
-            "insert into search (rowid, body) values (?, ?)",
-            [(text_id, searchable(text)) for text_id, text in rows],
-        )
+        _execute_many(connection, "insert into search (rowid, body) values (?, ?)", rows)
     else:
         _execute_many(
             connection,
             "insert into search (rowid, body) values (%s, cast(%s as tsvector))",
-            [(text_id, _vector(searchable(text))) for text_id, text in rows],
+            [(text_id, _vector(words)) for text_id, words in rows],
         )
 
 

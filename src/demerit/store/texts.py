@@ -12,6 +12,8 @@ from demerit.store.engines import StoreError
 
 TEXT_CHARS = 1 << 20
 """Characters kept of one text; the whole stays in the log and its archive."""
+TEXT_SPACE = 1 << 24
+"""Numbers for the texts of one session: the ids of its texts begin at its own id times this."""
 KEPT_HEAD_BYTES = (1 << 17) + 32
 """Bytes of a packed text that hold at least the first 128 KiB of it, or all: a block of zstd, with its headers."""
 _MOST_BYTES = 1 << 26

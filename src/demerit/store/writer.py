@@ -24,7 +24,6 @@ from demerit.store.grading import (
     stored_session,
 )
 from demerit.store.projection import (
-    INDEXED,
     Project,
     Projection,
     Text,
@@ -51,7 +50,7 @@ from demerit.store.schema import (
     tool_calls,
     usage_events,
 )
-from demerit.store.search import index_texts, unindex_texts
+from demerit.store.search import index_words, unindex_texts
 from demerit.store.texts import unpacked
 
 _SUMS = (session_hours, session_tools, session_files, session_defects)
@@ -312,13 +311,13 @@ def _keep_texts(connection: Connection, found: Sequence[tuple[int, Text]]) -> No
             one.message_ordinal,
             one.call_index,
             one.size,
-            one.kind in INDEXED,
+            one.words is not None,
             one.data,
         )
         for number, one in found
     ]
     insert_rows(connection, texts, rows)
-    index_texts(connection, [(one.id, one.text) for _, one in found if one.kind in INDEXED])
+    index_words(connection, [(one.id, one.words) for _, one in found if one.words is not None])
 
 
 def _columns(found: Projection, log: LogRow) -> dict[str, Any]:
@@ -409,10 +408,16 @@ def _link(connection: Connection, ids: Sequence[int]) -> None:
         parent.c.place,
     )
     children: set[int] = set()
+    row = sessions.c
     for part in _parts(ids):
         own = select(sessions.c.id).where(sessions.c.id.in_(part), sessions.c.parent_source_id.is_not(None))
         children.update(connection.execute(own).scalars())
-        children.update(connection.execute(select(child.c.id).where(named, parent.c.id.in_(part))).scalars())
+        names: defaultdict[str, set[str]] = defaultdict(set)
+        for agent, name in connection.execute(select(row.agent, row.source_id).where(row.id.in_(part))):
+            names[agent].add(name)
+        for agent, known in names.items():
+            naming = and_(row.agent == agent, row.parent_source_id.in_(known))
+            children.update(connection.execute(select(row.id).where(naming)).scalars())
     wanted: dict[int, int | None] = dict.fromkeys(sorted(children))
     for part in _parts(sorted(children)):
         pairs = select(child.c.id, parent.c.id).where(named, child.c.id.in_(part))
@@ -466,16 +471,25 @@ def _families(connection: Connection, ids: Sequence[int]) -> dict[int, set[int]]
             .where(own.c.session_id.in_(part), other.c.key == own.c.key, other.c.session_id != own.c.session_id)
             .distinct()
         )
-        # A copy from before its first message has nothing but its name.
-        mine, theirs = sessions.alias("mine"), sessions.alias("theirs")
-        named = and_(theirs.c.agent == mine.c.agent, theirs.c.source_id == mine.c.source_id)
-        elsewhere = and_(mine.c.id.in_(part), theirs.c.log_id != mine.c.log_id)
-        is_empty = or_(*(and_(*_is_empty(one)) for one in (mine, theirs)))
-        before = select(mine.c.id, theirs.c.id).where(named, elsewhere, is_empty)
-        for number, like in [*connection.execute(same), *connection.execute(before)]:
+        for number, like in [*connection.execute(same), *_named_alike(connection, part)]:
             alike[number].add(like)
             alike[like].add(number)
     return alike
+
+
+def _named_alike(connection: Connection, ids: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Pairs of these and other sessions of one name, of which one is empty: a copy from before its first message."""
+    row = sessions.c
+    about = select(row.id, row.log_id, row.agent, row.source_id, (row.messages + row.replayed_messages).label("all"))
+    own: defaultdict[str, dict[str, list[Any]]] = defaultdict(dict)
+    for one in connection.execute(about.where(row.id.in_(ids))):
+        own[one.agent].setdefault(one.source_id, []).append(one)
+    for agent, names in own.items():
+        for some in _parts(names):
+            for other in connection.execute(about.where(row.agent == agent, row.source_id.in_(some))):
+                for one in names[other.source_id]:
+                    if one.log_id != other.log_id and not (one.all and other.all):
+                        yield one.id, other.id
 
 
 def _is_empty(session: Any) -> tuple[Any, ...]:
