@@ -17,7 +17,7 @@ from demerit.store.schema import archived_frames, archived_logs
 
 FRAME_BYTES = 1 << 20
 _SMALL_FRAME = 1 << 18
-_LEVEL = 3
+_LEVEL = 1
 _AT_A_TIME = 500
 
 

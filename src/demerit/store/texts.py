@@ -18,7 +18,7 @@ KEPT_HEAD_BYTES = (1 << 17) + 32
 """Bytes of a packed text that hold at least the first 128 KiB of it, or all: a block of zstd, with its headers."""
 _MOST_BYTES = 1 << 26
 _MOST_WINDOW_BYTES = 1 << 23
-_LEVEL = 3
+_LEVEL = 1
 
 
 class _Tools(threading.local):
