@@ -37,7 +37,7 @@ from demerit.cli import main
 from demerit.projects import Projects
 from demerit.samples import SAMPLES
 from demerit.sources import Unreadable
-from demerit.store import Store
+from demerit.store import Store, archive
 from demerit.store.filters import Filter, archetype, conditions, with_signals
 from demerit.store.projection import Projection
 from demerit.store.reads import read_report
@@ -643,3 +643,24 @@ def test_calls_of_a_tool_that_fails_cost_the_grade_that_grade_says(store: Store,
     report = report_of(store, number)
     assert report is not None
     assert (report.outcome, report.score, report.grade) == ("errored", 51, "D")  # 30, three failures 9, a streak 10
+
+
+def test_a_large_log_is_archived_and_written_in_parts(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest, "_LARGE", 5_000)
+    path = write(tmp_path / "long.jsonl", turns(60))
+    whole = path.read_bytes()
+    assert len(whole) > 20_000
+    assert sync(store, path).sessions == 1
+    key = ingest.log_key("here", str(path))
+    with store.reading_archive() as connection:
+        assert b"".join(archive.pieces(connection, key, 0)) == whole
+    with store.reading() as connection:
+        before = content(connection)
+    path.unlink()
+    ingest.begin_rebuild(store)
+    assert ingest.rebuild(store, settings_for(store), LATER).failed == []
+    with store.reading() as connection:
+        after = content(connection)
+    assert before == after

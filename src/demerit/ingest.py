@@ -65,7 +65,7 @@ from demerit.store.writer import (
     write_logs,
 )
 
-LIMITS = Source(unplaced_chars=65536)
+LIMITS = Source(head_chars=0, unplaced_chars=65536)
 # Of a log of this size, the rows are made as they are written: they would not fit into memory together.
 _LARGE = 48 << 20
 _BATCH_BYTES = 6 << 20
@@ -541,10 +541,24 @@ class _Reader:
                 drops = not log.is_framed and log.size >= known.bytes
             else:
                 start = known.bytes
+        while not log.is_framed and log.size - start > _LARGE:
+            # At once, and a part at a time: the whole, even compressed, is no matter for memory.
+            made = archiving.frames(log.raw(start, start + _LARGE), start)
+            row = self.archived_row(task, log, generation, start, made)
+            with self.alone(), self.store.archiving() as connection:
+                archiving.add(connection, [archiving.Addition(row, known, made, drops)])
+            known, start, drops = row, row.bytes, False
         made = archiving.frames(log.raw(start), start)
         if known is not None and self.is_archived(known, generation, made):
             return known.generation
-        row = archiving.Archived(
+        row = self.archived_row(task, log, generation, start, made)
+        batch.additions.append(archiving.Addition(row, known, made, drops))
+        return generation
+
+    def archived_row(
+        self, task: Task, log: Log, generation: int, start: int, made: Sequence[archiving.Frame]
+    ) -> archiving.Archived:
+        return archiving.Archived(
             key=task.key,
             machine=self.settings.machine,
             path=task.path.encode("utf-8", "replace").decode(),
@@ -555,8 +569,6 @@ class _Reader:
             bytes=start + sum(frame.size for frame in made),
             modified_us=os.stat(task.path).st_mtime_ns // 1000,
         )
-        batch.additions.append(archiving.Addition(row, known, made, drops))
-        return generation
 
     def is_archived(self, known: archiving.Archived, generation: int, made: list[archiving.Frame]) -> bool:
         """Whether the archive has all of a log already. Records of a database are framed anew at each reading."""

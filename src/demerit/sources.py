@@ -349,11 +349,14 @@ class Log:
             file.seek(at)
             return file.read(size)
 
-    def raw(self, start: int = 0) -> Iterator[bytes]:
-        """The bytes to archive, from `start` of them on, in pieces; `read_archived` reads their whole."""
+    def raw(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """The bytes to archive, from `start` of them on, in pieces; `read_archived` reads their whole.
+
+        end: where to stop, for a log that is not framed.
+        """
         if not self.is_framed:
-            at = start
-            while at < self.size and (piece := self.piece(at, min(_BUFFER, self.size - at))):
+            at, end = start, self.size if end is None else min(end, self.size)
+            while at < end and (piece := self.piece(at, min(_BUFFER, end - at))):
                 at += len(piece)
                 yield piece
             return

@@ -350,9 +350,8 @@ class _Texts:
         return self._id(kind, text, body.bytes, ordinal, index) if text else None
 
     def _read(self, body: Body) -> str:
-        if len(body.head) < 2048:  # all of it is at hand, or nearly: characters beyond the first plane aside
-            return body.head
-        return self._whole(body, TEXT_CHARS) or body.head
+        # What has a place in its log was left there.
+        return body.head if body.offset is None else self._whole(body, TEXT_CHARS) or body.head
 
     def _id(self, kind: str, text: str, size: int, ordinal: int, index: int | None) -> int | None:
         text = plain(text[:TEXT_CHARS])
