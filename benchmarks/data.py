@@ -41,14 +41,18 @@ def originals(agent: str) -> list[Path]:
     return [path for path in found if path.stat().st_size]
 
 
+def on_a_day_of_its_own(content: bytes, number: int) -> bytes:
+    """A log with other ids, so many days before it was."""
+    return _DAY.sub(lambda day: _later(day[0], -(number % 20_000)), _IDS.sub(rb"\g<1>%x." % number, content))
+
+
 def copies(agent: str, total_bytes: int) -> Iterator[tuple[str, bytes]]:
     """Names and contents of copies of the originals, with ids of their own, `total_bytes` in all or a little more."""
     sources = [(path.stem, path.read_bytes()) for path in originals(agent)]
     made = number = 0
     while made < total_bytes:
         for stem, content in sources:
-            copy = _IDS.sub(rb"\g<1>%x." % number, content)
-            copy = _DAY.sub(lambda day: _later(day[0], -number), copy)  # noqa: B023 - used at once
+            copy = on_a_day_of_its_own(content, number)
             yield f"{number}-{stem}", copy if copy.endswith(b"\n") else copy + b"\n"
             made += len(copy)
             if made >= total_bytes:

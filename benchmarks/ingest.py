@@ -18,11 +18,11 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.data import DATA, folder_of_logs, one_log, originals
+from benchmarks.data import DATA, folder_of_logs, on_a_day_of_its_own, one_log, originals
 from demerit import config, ingest
 from demerit.store import Store
 
-ROUNDS = 3
+ROUNDS = 2
 CODEX_SHARE = 0.3
 
 
@@ -85,7 +85,7 @@ def unchanged(count: int) -> None:
         for number in range(count):
             place = folder / f"projects/{number % 200}"
             place.mkdir(parents=True, exist_ok=True)
-            (place / f"{number}.jsonl").write_bytes(log.replace(b'"uuid":"', b'"uuid":"%x.' % number))
+            (place / f"{number}.jsonl").write_bytes(on_a_day_of_its_own(log, number))
         (folder / "complete").touch()
     with tempfile.TemporaryDirectory(dir=DATA) as scratch:
         store, settings = store_in(scratch)

@@ -57,8 +57,8 @@ _SUMS = (session_hours, session_tools, session_files, session_defects)
 _ROWS = (events, file_changes, messages, session_heads, tool_calls, usage_events)
 _SESSION_COLUMNS = [column.name for column in sessions.c if column.computed is None]
 _AT_A_TIME = 500
-_FAMILY = 1000
-"""Sessions that may share a beginning and are still compared: what a log of a template repeats is no replay."""
+_FAMILY = 200
+"""Sessions that may begin alike and are still compared: what more of them share comes of a template, not of a replay."""
 T = TypeVar("T")
 
 
@@ -466,9 +466,12 @@ def _families(connection: Connection, ids: Sequence[int]) -> dict[int, set[int]]
     own, other = session_heads.alias("own"), session_heads.alias("other")
     alike: defaultdict[int, set[int]] = defaultdict(set)
     for part in _parts(ids):
+        rest = session_heads.alias("rest")
+        many = select(rest.c.session_id).where(rest.c.key == own.c.key).limit(1).offset(_FAMILY).scalar_subquery()
         same = (
             select(own.c.session_id, other.c.session_id)
             .where(own.c.session_id.in_(part), other.c.key == own.c.key, other.c.session_id != own.c.session_id)
+            .where(many.is_(None))
             .distinct()
         )
         for number, like in [*connection.execute(same), *_named_alike(connection, part)]:
