@@ -168,14 +168,14 @@ def test_a_text_is_kept_once_in_its_first_place_and_under_the_number_it_had() ->
     assert again.texts.used == {one + 3 * TEXT_SPACE for one in (1, 2, 3, 4)}
 
 
-def test_a_long_body_is_read_from_its_log_and_a_short_one_is_at_hand() -> None:
+def test_a_body_that_was_left_in_its_log_is_read_there_and_any_other_is_at_hand() -> None:
     asked: list[int] = []
 
     def whole(body: Body, chars: int) -> str | None:
         asked.append(body.bytes)
         return "the whole"
 
-    call = msgspec.structs.replace(tool(), input=Body("short", 5, "d1", 0), result=Body("x" * 2048, 9000, "d2", 9))
+    call = msgspec.structs.replace(tool(), input=Body("short", 5, "d1"), result=Body("x" * 2048, 9000, "d2", 9))
     made = Projection(1, session(human(), agent("", call)), whole, {}, 0, None, NOW, "log")
     [part] = made.parts()
     assert [(one.kind, unpacked(one.data), one.size) for one in part.texts[1:]] == [

@@ -58,7 +58,7 @@ _ROWS = (events, file_changes, messages, session_heads, tool_calls, usage_events
 _SESSION_COLUMNS = [column.name for column in sessions.c if column.computed is None]
 _AT_A_TIME = 500
 _FAMILY = 200
-"""Sessions that may begin alike and are still compared: what more of them share comes of a template, not of a replay."""
+"""Sessions that may begin alike and are still compared: what more of them share is a template."""
 T = TypeVar("T")
 
 
