@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -664,3 +665,26 @@ def test_a_large_log_is_archived_and_written_in_parts(
     with store.reading() as connection:
         after = content(connection)
     assert before == after
+
+
+def test_watching_reads_again_what_only_the_archive_has(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "watched"
+    folder.mkdir()
+    path = write(folder / "gone.jsonl", turns(3))
+    sync(store, folder)
+    path.unlink()
+    with store.writing() as connection:
+        connection.execute(logs.update().values(epoch=0))
+        connection.execute(sessions.update().values(epoch=0, digest=""))
+    stop = Event()
+    passes: list[ingest.Pass] = []
+
+    def report(result: ingest.Pass) -> None:
+        passes.append(result)
+        stop.set()
+
+    ingest.watch(store, settings_for(store), Path("/nonexistent"), {}, lambda: LATER, report, stop, [str(folder)])
+    assert [(one.read, one.sessions, one.gone) for one in passes] == [(1, 1, 0)]
+    with store.reading() as connection:
+        assert status(connection, LATER).rebuilding is None
+        assert totals(connection)["sessions"] == 1
