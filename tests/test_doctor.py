@@ -397,7 +397,7 @@ def test_the_history_its_losses_and_what_it_could_not_read(
     assert found["store"]["losses"] == {"malformed_line": 2}
     assert main(["doctor", str(logs)]) == 0
     words = capsysbinary.readouterr().out.decode()
-    assert f"History in {database}\n  holds      2 sessions of 2 logs\n" in words
+    assert f"History in {database}\n  holds      2 sessions; 2 files looked at\n" in words
     assert "  unread     malformed line (2)\n" in words
 
 

@@ -343,9 +343,9 @@ class _Words:
         if store.trouble is not None:
             yield f"  {clean(store.trouble)}"
             return
-        gone = f", {store.gone:,} of them gone from the disk" if store.gone else ""
-        copies = f"; {count(store.copies, 'further copy')} of them" if store.copies else ""
-        yield f"  holds      {count(store.sessions, 'session')} of {count(store.logs, 'log')}{gone}{copies}"
+        gone = f", of which {store.gone:,} are gone from the disk" if store.gone else ""
+        copies = f", beside {count(store.copies, 'log')} of the same ones" if store.copies else ""
+        yield f"  holds      {count(store.sessions, 'session')}{copies}; {count(store.logs, 'file')} looked at{gone}"
         if store.waiting:
             yield f"  waiting    {count(store.waiting, 'session')} not at rest yet, or still to be graded"
         if store.rebuilt_logs is not None:

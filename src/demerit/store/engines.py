@@ -109,10 +109,11 @@ def in_words(error: Exception, where: str, is_archive: bool = False) -> StoreErr
         )
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         what = "is damaged" if primary == sqlite3.SQLITE_CORRUPT else "is no SQLite database"
+        first = "" if primary == sqlite3.SQLITE_CORRUPT else "check database_url; if it was demerit's, "
         source = "fills a new one from the logs that are there"
         if not is_archive:
             source = "makes it anew from the archive and the logs"
-        return StoreError(f"{where} {what} ({text}); move it away, and demerit rebuild {source}")
+        return StoreError(f"{where} {what} ({text}); {first}move it away, and demerit rebuild {source}")
     if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN) or (
         isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
     ):
