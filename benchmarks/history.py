@@ -117,7 +117,7 @@ class _Rows:
 
     def make(self) -> None:
         self.rows[schema.projects] = [
-            (number, f"/work/group{number % 20}/project-{number}", f"project-{number % 280}", "folder")
+            (number, f"/code/group{number % 20}/project-{number}", f"project-{number % 280}", "folder")
             for number in range(1, _PROJECTS + 1)
         ]
         for number, start in enumerate(self.starts(), 1):
@@ -279,7 +279,7 @@ class _Rows:
             "relation": "subagent" if is_subagent else None,
             "copy_of": number - 1 if is_copy and number > 1 else None,
             "project_id": None if draw() < 0.02 else self.project(),
-            "cwd": "/work/project",
+            "cwd": "/code/project",
             "branch": chance.choice(("main", "main", "topic")),
             "agent_version": f"{place}.{(start_us // (30 * 24 * _HOUR_US)) % 60}",
             "title": self.said(6),

@@ -70,8 +70,8 @@ def placed(log: Log, **fields: str) -> Log:
 @pytest.fixture
 def kept(tmp_path: Path, run: Any) -> Callable[..., Ran]:
     """A history of three sessions: `good` (100 A) and `poor` (94 A) of the project shop, `bad` (45 D) without one."""
-    placed(good(), cwd="/work/shop", gitBranch="main").write(tmp_path / "logs" / "good.jsonl")
-    placed(poor(), cwd="/work/shop").write(tmp_path / "logs" / "poor.jsonl")
+    placed(good(), cwd="/code/shop", gitBranch="main").write(tmp_path / "logs" / "good.jsonl")
+    placed(poor(), cwd="/code/shop").write(tmp_path / "logs" / "poor.jsonl")
     placed(bad()).write(tmp_path / "logs" / "bad.jsonl")
     assert run("sync", "logs").code == 0
     ran: Callable[..., Ran] = run
@@ -734,7 +734,7 @@ def hostile(kept: Any) -> Any:
     log = Log("evil\x1b[31m\u202e").says(HOSTILE)
     log.calls("Bash\x1b[5m", command=HOSTILE + "x" * 5000 + "漢" * 900).gets(HOSTILE + "y" * 30_000, failed=True)
     log.answers(HOSTILE, "W" * 300)
-    placed(log, cwd="/work/évil\x1b[31m漢字", gitBranch="b\x1b[7m\u202e", version="1\x1b[7m")
+    placed(log, cwd="/code/évil\x1b[31m漢字", gitBranch="b\x1b[7m\u202e", version="1\x1b[7m")
     log.lines[1]["message"]["model"] = "=model\x1b[31m\u202e"
     log.write(Path("evil.jsonl"))
     assert kept("sync", "evil.jsonl").code == 0

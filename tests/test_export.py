@@ -123,15 +123,15 @@ def codex_log(secret: str, number: int) -> list[Any]:
         return at(second, "response_item", type="message", role=role, content=content)
 
     git = {"branch": secret, "commit_hash": "0" * 40}
-    arguments = json.dumps({"cmd": f"x\n{secret}\n", "workdir": "/work/shop"})
+    arguments = json.dumps({"cmd": f"x\n{secret}\n", "workdir": "/code/shop"})
     patch = f"*** Begin Patch\n*** Update File: {secret}\n@@\n-{secret}\n+b\n*** End Patch"
     failed = f"Chunk ID: 0a1b2c\nWall time: 0.1 seconds\nProcess exited with code 1\nOutput:\n{secret}"
     return [
         at(
-            0, "session_meta", id=f"019e7044-7478-7000-8000-{number:012x}", cwd=f"/work/{secret}", source="cli", git=git
+            0, "session_meta", id=f"019e7044-7478-7000-8000-{number:012x}", cwd=f"/code/{secret}", source="cli", git=git
         ),
         at(1, "event_msg", type="task_started", turn_id=turn),
-        at(1, "turn_context", turn_id=turn, cwd=f"/work/{secret}", model="gpt-5.5"),
+        at(1, "turn_context", turn_id=turn, cwd=f"/code/{secret}", model="gpt-5.5"),
         said_by(2, "user", "input_text"),
         at(3, "event_msg", type="user_message", message=f"see\n{secret}\nhere", images=[]),
         at(3, "event_msg", type="thread_name_updated", thread_name=secret),

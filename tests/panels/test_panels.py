@@ -234,8 +234,8 @@ def test_scores_by_model_project_agent_and_version(store: Store) -> None:
         (None, 1, 50),
     ]
     assert sorted(rows(ask(store, "score-trend", "project"), "project_key", "average_score"), key=str) == [
+        ("/code/shop", 90),
         ("/other/shop", 70),
-        ("/work/shop", 90),
         (None, 50),
     ]
     assert rows(ask(store, "score-trend", "version"), "agent", "agent_version", "average_score") == [
@@ -318,7 +318,7 @@ def test_churn_keeps_projects_apart_and_counts_the_changes_after_the_first(store
     )
     columns = ("project_key", "path", "sessions", "sessions_again", "changes", "re_edits")
     assert rows(ask(store, "churn"), *columns) == [
-        ("/work/shop", "a.py", 2, 1, 5, 3),
+        ("/code/shop", "a.py", 2, 1, 5, 3),
         ("/other/shop", "a.py", 1, 1, 2, 1),
     ]
 

@@ -61,8 +61,8 @@ def test_csv_has_a_line_a_row_and_an_empty_cell_for_what_is_not_measured(sqlite_
         grades = PANELS["grades"].run(connection, Filter(), UTC_ZONE)
     assert as_csv(with_table) == (
         "project,project_key,path,sessions,sessions_again,changes,re_edits\n"
-        'shop,/work/shop,"a ""b"", c.py",1,1,3,2\n'
-        "shop,/work/shop,'=cmd(),1,1,2,1\n"
+        'shop,/code/shop,"a ""b"", c.py",1,1,3,2\n'
+        "shop,/code/shop,'=cmd(),1,1,2,1\n"
     )
     assert as_csv(grades).splitlines()[2] == "B,0,1,0.0,,3"
 
