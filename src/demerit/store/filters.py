@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, overload
 
 import msgspec
 from sqlalchemy import (
@@ -49,12 +49,21 @@ UNSCORED = "unscored"
 NO_ENDING = "none"
 HOUR_US = 3_600_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_US = timedelta(microseconds=1)
 _MINUTE_US = 60_000_000
 
 
-def microseconds(moment: datetime) -> int:
-    """Microseconds since 1970 of an aware time."""
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+@overload
+def microseconds(moment: datetime) -> int: ...
+
+
+@overload
+def microseconds(moment: datetime | None) -> int | None: ...
+
+
+def microseconds(moment: datetime | None) -> int | None:
+    """Microseconds since 1970 of an aware time; None for None."""
+    return None if moment is None else (moment - _EPOCH) // _US
 
 
 def moment(microseconds: int | None) -> datetime | None:

@@ -35,7 +35,7 @@ from demerit.store.schema import (
     tool_calls,
     usage_events,
 )
-from demerit.store.texts import packed_bytes, unpacked_bytes
+from demerit.store.texts import packed_bytes
 
 _AT_A_TIME = 1000
 # Stands for a text that is not looked at: that there is one is all that the fold asks.
@@ -43,7 +43,6 @@ _SOME_TEXT = "."
 _PATHS = msgspec.json.Decoder(tuple[str, ...])
 _STRINGS = msgspec.json.Decoder(tuple[str, ...])
 _COUNTS = msgspec.json.Decoder(dict[str, int])
-_REPORT = msgspec.json.Decoder(Report)
 _STATUSES = {status.value: status for status in CallStatus}
 
 
@@ -443,8 +442,3 @@ def _signals_row(session_id: int, report: Report) -> tuple[Any, ...]:
             else (None, None, None, None)
         ),
     )
-
-
-def unpacked_report(data: bytes) -> Report:
-    """The card that `grade_session` kept."""
-    return _REPORT.decode(unpacked_bytes(data))

@@ -15,7 +15,6 @@ from sqlalchemy import Connection, Row, Table, and_, delete, exists, func, inser
 
 from demerit.model import PARSE_EPOCH, Body, CallStatus
 from demerit.parsers.records import Resumed
-from demerit.quality import PromptFacts
 from demerit.store.engines import insert_rows
 from demerit.store.filters import microseconds
 from demerit.store.grading import stored_messages
@@ -35,7 +34,7 @@ from demerit.store.schema import (
     usage_events,
 )
 from demerit.store.texts import TEXT_SPACE
-from demerit.store.writer import LogRow, forget_texts, keep_texts
+from demerit.store.writer import LogRow, forget_texts, keep_texts, stored_prompts
 
 _CALLS_LOOKED_AT = 2000
 """Earlier calls of which a new one may be a repetition: as far back as a parser remembers."""
@@ -80,7 +79,7 @@ def grow(
     new.prepare()
     old = tail.sums(told)
     tail.forget(told.events_kept)
-    _insert(connection, number, told, new, tail.next_place)
+    _insert(connection, number, told, new)
     forget_texts(connection, sorted(tail.text_ids - new.texts.used))
     _shift_hours(connection, number, old, new.sums)
     _shift_files(connection, number, old, new.sums)
@@ -189,8 +188,6 @@ class _Tail:
         self._of_requests = and_(
             request.session_id == number, or_(request.message_ordinal >= first, request.place.in_(places))
         )
-        last = select(func.max(request.place)).where(request.session_id == number)
-        self.next_place = (connection.execute(last).scalar() or 0) + 1
         before = (
             select(messages.c.at_us)
             .where(messages.c.session_id == number, messages.c.ordinal < first, messages.c.at_us.is_not(None))
@@ -220,11 +217,7 @@ class _Tail:
         return own
 
     def sums(self, told: Resumed) -> Sums:
-        connection, prompt = self._connection, messages.c
-        query = select(
-            prompt.ordinal, prompt.prompt_short, prompt.prompt_no_code, prompt.prompt_greeting, prompt.prompt_digest
-        ).where(self._of_messages, prompt.prompt_version.is_not(None))
-        prompts = {ordinal: PromptFacts(*facts) for ordinal, *facts in connection.execute(query)}
+        connection = self._connection
         columns = [column for column in usage_events.c if column.name != "session_id"]
         rows = connection.execute(
             select(*columns).where(self._of_requests, usage_events.c.is_counted).order_by(usage_events.c.place)
@@ -236,7 +229,7 @@ class _Tail:
             msgspec.structs.replace(told.session, messages=(), models=()),
             self._number,
             stored_messages(connection, self._number, first=self._first),
-            prompts,
+            stored_prompts(connection, self._number, self._first),
             [UsageRow(*row) for row in rows],
             {(row[0], row[1]) for row in connection.execute(uncounted)},
             self.after_us,
@@ -256,12 +249,14 @@ class _Tail:
             self._connection.execute(delete(table).where(of_tail))
 
 
-def _insert(connection: Connection, number: int, told: Resumed, new: Projection, next_place: int) -> None:
+def _insert(connection: Connection, number: int, told: Resumed, new: Projection) -> None:
     for part in new.parts():
         insert_rows(connection, messages, part.messages)
         insert_rows(connection, tool_calls, part.calls)
         insert_rows(connection, file_changes, part.changes)
         keep_texts(connection, number, part.texts)
+    last = select(func.max(usage_events.c.place)).where(usage_events.c.session_id == number)
+    next_place = connection.execute(last).scalar_one() + 1  # some stand before the tail, or it would be read whole
     requests = [(number, row.place + next_place, *msgspec.structs.astuple(row)[1:]) for row in new.usage]
     insert_rows(connection, usage_events, requests)
     later = [(number, place + told.events_kept, *rest) for _, place, *rest in new.event_rows()]
@@ -398,7 +393,7 @@ def _columns(
         name: None if (value := getattr(session, name)) is None else plain(value)
         for name in ("cwd", "branch", "agent_version")
     }
-    ended = None if session.ended is None else microseconds(session.ended)
+    ended = microseconds(session.ended)
     return {
         **named,
         **values,
@@ -406,7 +401,7 @@ def _columns(
         "title": None if (title := session.title or row.title) is None else plain(title),
         "model": max(answers, key=lambda model: answers[model]) if answers else row.model,
         "models": msgspec.json.encode(list(models)).decode(),
-        "started_us": None if session.started is None else microseconds(session.started),
+        "started_us": microseconds(session.started),
         "ended_us": ended,
         "last_us": log.modified_us if ended is None else ended,
         "is_terminal": session.terminal,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from demerit.quality.assess import (
 )
 from demerit.quality.context import ContextHealthFolder
 from demerit.quality.report import Advice, Hygiene
+from demerit.store.filters import microseconds
 from demerit.store.search import searchable
 from demerit.store.texts import TEXT_CHARS, TEXT_SPACE, packed
 
@@ -38,8 +39,6 @@ COST_DIGITS = 12
 UNDATED = -1
 """The hour of what has no time."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_US = timedelta(microseconds=1)
 _HOUR_US = 3_600_000_000
 _MOST_GAP_US = 300_000_000
 # Finish reasons that mean "cut off", in the spellings of all wire formats.
@@ -115,10 +114,6 @@ class Part(NamedTuple):
     changes: list[Row]
     texts: list[Text]
     """Those that were not kept before."""
-
-
-def microseconds(moment: datetime | None) -> int | None:
-    return None if moment is None else (moment - _EPOCH) // _US
 
 
 def plain(text: str) -> str:
@@ -484,7 +479,7 @@ def add_up(
     models: Counter[str] = Counter()
     order: dict[str, None] = {}
     folder, advice, health = CallFolder(), AdviceFolder(), ContextHealthFolder()
-    hygiene = _Hygiene()
+    asked: list[PromptFacts] = []
     count = users = 0
     previous = after_us
     for message in messages:
@@ -501,7 +496,7 @@ def add_up(
         users += is_prompt
         hour.prompts += is_prompt
         if message.ordinal in prompts:
-            hygiene.add(prompts[message.ordinal])
+            asked.append(prompts[message.ordinal])
         if model:
             order.setdefault(model)
         if message.role == "assistant" and message.author == "agent" and message.notice is None:
@@ -536,7 +531,7 @@ def add_up(
             "models": msgspec.json.encode(list(order)).decode(),
             "messages": count,
             "user_messages": users,
-            "advice": msgspec.json.encode(advice.result(hygiene.result(), health.result())).decode(),
+            "advice": msgspec.json.encode(advice.result(_hygiene(asked), health.result())).decode(),
         },
         rows=(
             [_hour_row(session_id, key, hour) for key, hour in hours.items()],
@@ -550,18 +545,9 @@ def add_up(
     )
 
 
-class _Hygiene:
-    """Hygiene over prompts whose facts are at hand."""
-
-    def __init__(self) -> None:
-        self.facts: list[PromptFacts] = []
-
-    def add(self, facts: PromptFacts) -> None:
-        self.facts.append(facts)
-
-    def result(self) -> Hygiene:
-        found = prompt_hygiene(self.facts)
-        return Hygiene(len(self.facts), found.short, found.duplicate, found.no_code_context, found.unstructured_start)
+def _hygiene(facts: Sequence[PromptFacts]) -> Hygiene:
+    found = prompt_hygiene(facts)
+    return Hygiene(len(facts), found.short, found.duplicate, found.no_code_context, found.unstructured_start)
 
 
 def _judge_response(message: Message, found: _Defects) -> None:

@@ -170,7 +170,7 @@ def thrown_away(connection: Connection, found: Sequence[Session]) -> list[bool]:
     still = []
     for session in found:
         name = (session.agent, plain(session.source_id))
-        ended = None if session.ended is None else microseconds(session.ended)
+        ended = microseconds(session.ended)
         last_us = away.get(name)
         still.append(name in away and (ended is None or (last_us is not None and ended <= last_us)))
     return still
@@ -327,7 +327,7 @@ def _columns(found: Projection, log: LogRow) -> dict[str, Any]:
         name: None if (value := getattr(session, name)) is None else plain(value)
         for name in ("source_id", "parent_source_id", "cwd", "branch", "agent_version")
     }
-    ended = None if session.ended is None else microseconds(session.ended)
+    ended = microseconds(session.ended)
     return {
         **named,
         "agent": session.agent,
@@ -335,7 +335,7 @@ def _columns(found: Projection, log: LogRow) -> dict[str, Any]:
         "relation": session.relation,
         "copy_of": None,
         "title": found.title,
-        "started_us": None if session.started is None else microseconds(session.started),
+        "started_us": microseconds(session.started),
         "ended_us": ended,
         "last_us": log.modified_us if ended is None else ended,
         "is_terminal": session.terminal,
@@ -781,7 +781,7 @@ def sum_up_again(connection: Connection, number: int) -> None:
         session,
         number,
         stored_messages(connection, number),
-        _stored_prompts(connection, number),
+        stored_prompts(connection, number),
         usage,
         repeated_calls(connection, number),
     )
@@ -793,11 +793,13 @@ def sum_up_again(connection: Connection, number: int) -> None:
     forget_reports(connection, number)
 
 
-def _stored_prompts(connection: Connection, number: int) -> dict[int, PromptFacts]:
+def stored_prompts(connection: Connection, number: int, first: int = 0) -> dict[int, PromptFacts]:
+    """Facts of a session's own prompts with text, by ordinal, from `first` on."""
     prompt = messages.c
+    own = (prompt.session_id == number, prompt.ordinal >= first, ~prompt.is_replayed)
     query = select(
         prompt.ordinal, prompt.prompt_short, prompt.prompt_no_code, prompt.prompt_greeting, prompt.prompt_digest
-    ).where(prompt.session_id == number, ~prompt.is_replayed, prompt.prompt_version.is_not(None))
+    ).where(*own, prompt.prompt_version.is_not(None))
     return {ordinal: PromptFacts(*facts) for ordinal, *facts in connection.execute(query)}
 
 
