@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demerit.proxy import sse
-from demerit.proxy.sse import Reader, comment, encode, payload
+from demerit.proxy.sse import Reader, as_json_list, comment, encode, payloads
 
 PIECES = [b"data: x", b"data:y", b"data", b"data:  z", b": note", b"event: e", b"id", b"caf\xc3\xa9", b"\xef\xbb\xbf"]
 ENDS = [b"\n", b"\n\n", b"\r\n", b"\r\n\r\n", b"\r", b"\r\r", b"\n\r\n", b""]
 
 
 def read(chunks: list[bytes]) -> tuple[list[bytes], list[bytes], bytes]:
-    """Frames, what they say, and what is left."""
+    """Blocks of frames, what they say, and what is left."""
     reader = Reader()
-    frames = [frame for chunk in chunks for frame in reader.feed(chunk)]
-    return frames, [data for frame in frames if (data := payload(frame)) is not None], reader.rest()
+    blocks = [reader.feed(chunk) for chunk in chunks]
+    return blocks, [data for block in blocks for data in payloads(block)], reader.rest()
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,9 @@ def read(chunks: list[bytes]) -> tuple[list[bytes], list[bytes], bytes]:
 def test_what_a_stream_says_under_every_cut_in_two_and_byte_by_byte(stream: bytes, said: list[bytes]) -> None:
     cuts = [[stream[:at], stream[at:]] for at in range(len(stream) + 1)]
     for chunks in [*cuts, [stream[at : at + 1] for at in range(len(stream))]]:
-        frames, found, rest = read(chunks)
+        blocks, found, rest = read(chunks)
         assert found == said
-        assert b"".join(frames) + rest == stream
+        assert b"".join(blocks) + rest == stream
 
 
 @given(
@@ -60,18 +60,18 @@ def test_every_chunking_reads_alike_and_loses_no_byte(stream: bytes, lengths: li
         chunks.append(stream[at : at + lengths[turn % len(lengths)]])
         at += lengths[turn % len(lengths)]
         turn += 1
-    frames, said, rest = read(chunks)
+    blocks, said, rest = read(chunks)
     assert said == whole[1]
-    assert b"".join(frames) + rest == stream == b"".join(whole[0]) + whole[2]
+    assert b"".join(blocks) + rest == stream == b"".join(whole[0]) + whole[2]
 
 
 def test_a_frame_without_end_is_let_through_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "LIMIT_BYTES", 1000)
     reader = Reader()
-    out = b"".join(frame for _ in range(100) for frame in reader.feed(b"data: " + b"x" * 94))
+    out = b"".join(reader.feed(b"data: " + b"x" * 94) for _ in range(100))
     assert reader.overlong
     assert len(out) > 9000
-    out += b"".join(reader.feed(b"\n")) + b"".join(reader.feed(b"\ndata: next\n\n"))
+    out += reader.feed(b"\n") + reader.feed(b"\ndata: next\n\n")
     assert out == (b"data: " + b"x" * 94) * 100 + b"\n\ndata: next\n\n"
     assert not reader.overlong
 
@@ -81,16 +81,35 @@ def test_a_long_frame_in_single_bytes_costs_no_more_than_its_bytes() -> None:
     frame = b"data: " + b"x" * 200_000 + b"\n\n"
     tracemalloc.start()
     try:
-        frames = [found for at in range(len(frame)) for found in reader.feed(frame[at : at + 1])]
+        found = [reader.feed(frame[at : at + 1]) for at in range(len(frame))]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert frames == [frame]
-    assert peak < 5 * len(frame)
+    assert b"".join(found) == found[-1] == frame
+    assert peak < 15 * len(frame)
 
 
 def test_what_is_written_is_read_back() -> None:
     assert read([encode(b'{"a":1}') + comment("wait") + encode(b"[DONE]")])[1] == [b'{"a":1}', b"[DONE]"]
+
+
+@pytest.mark.parametrize(
+    ("block", "listed"),
+    [
+        pytest.param(b'data: {"a":1}\n\ndata: {}\n\n', (b'[{"a":1},{}]', 2), id="frames of one object each"),
+        pytest.param(b'data: {"a":1}\n\n', (b'[{"a":1}]', 1), id="one frame"),
+        pytest.param(b"data: {}\n\n: x\n\ndata: {}\n\n", (b"[{}\n\n: x,{}]", 3), id="a comment leaves no JSON"),
+        pytest.param(b"data: {}\n\ndata: [DONE]\n\n", None, id="the sentinel"),
+        pytest.param(b'data: {"a":\n1}\n\n', None, id="a line of another field"),
+        pytest.param(b'data: {"a":\ndata: 1}\n\n', None, id="data of two lines"),
+        pytest.param(b"data: {}\r\n\r\n", None, id="another line end"),
+        pytest.param(b'data: {"a":\r1}\n\n', None, id="a CR in the middle ends a line"),
+        pytest.param(b"data:{}\n\n", None, id="no space after the colon"),
+        pytest.param(b"", None, id="nothing"),
+    ],
+)
+def test_a_block_as_one_list(block: bytes, listed: tuple[bytes, int] | None) -> None:
+    assert as_json_list(block) == listed
 
 
 def fuzz(cases: int, seed: int) -> None:
@@ -107,8 +126,8 @@ def fuzz(cases: int, seed: int) -> None:
             step = chance.choice((1, 1, 2, 3, 7))
             chunks.append(stream[at : at + step])
             at += step
-        frames, said, rest = read(chunks)
-        assert b"".join(frames) + rest == stream, (seed, stream)
+        blocks, said, rest = read(chunks)
+        assert b"".join(blocks) + rest == stream, (seed, stream)
         assert said == read([stream])[1], (seed, stream, chunks)
 
 

@@ -32,7 +32,7 @@ from demerit.proxy.chat import (
 )
 from demerit.proxy.gate import Reply, reply_error
 from demerit.proxy.options import GuardMode, Options
-from demerit.proxy.sse import Reader, encode, payload
+from demerit.proxy.sse import Reader, as_json_list, encode, payloads
 
 Ended = Literal[
     "clean",
@@ -199,28 +199,35 @@ class Exchange:
             return chunk
         self._unsent += chunk
         try:
-            frames = reader.feed(chunk)
+            block = reader.feed(chunk)
         except Exception as error:
             self._failed("frames", error)
             self._reader = self._facts = None
             return self._released()
         if self._facts is not None:
             try:
-                for frame in frames:
-                    data = payload(frame)
-                    if data is not None:
-                        self._facts.add(data)
+                self._read(self._facts, block)
             except Exception as error:
                 self._failed("classify", error)
                 self._facts = None
             else:
                 self._look_at(self._facts)
-        out = frames[0] if len(frames) == 1 else b"".join(frames)
-        if len(out) == len(self._unsent):
+        if len(block) == len(self._unsent):
             self._unsent.clear()
         else:
-            del self._unsent[: len(out)]
-        return out
+            del self._unsent[: len(block)]
+        return block
+
+    @staticmethod
+    def _read(facts: AnswerFacts, block: bytes) -> None:
+        last = encode(SENTINEL)
+        is_last = block.endswith(last)
+        listed = as_json_list(block[: -len(last)] if is_last else block)
+        if listed is None or not facts.add_list(*listed):
+            for data in payloads(block):
+                facts.add(data)
+        elif is_last:
+            facts.add(SENTINEL)
 
     def _released(self) -> bytes:
         held = bytes(self._unsent)
@@ -240,8 +247,7 @@ class Exchange:
             held = b""  # the beginning of a frame that will never end
         elif held:
             # A last frame without its blank line: readers drop it, but some servers end that way.
-            data = payload(held)
-            if data is not None:
+            for data in payloads(held):
                 facts.add(data)
             self._look_at(facts)
         tail = b""

@@ -1,11 +1,11 @@
-"""Server-sent events as they come over a wire: bytes cut anywhere in, whole frames out, each with the bytes it came in.
+"""Server-sent events as they come over a wire: bytes cut anywhere in, whole frames out, in the bytes they came in.
 
     reader = Reader()
     for chunk in chunks:
-        for frame in reader.feed(chunk):
-            data = payload(frame)
+        block = reader.feed(chunk)       # frames that are whole now, as they came
+        for data in payloads(block):     # and what they say
 
-Joined, the frames and what `rest` still holds are byte for byte what was fed.
+Joined, the blocks and what `rest` still holds are byte for byte what was fed.
 Source: the event stream interpretation of the HTML standard, section 9.2.
 """
 
@@ -23,7 +23,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Reader:
-    """Cuts a stream into frames: some lines, and the blank line that ends them."""
+    """Cuts a stream where a frame ends: after the blank line that follows its lines."""
 
     def __init__(self) -> None:
         self._held = bytearray()
@@ -31,49 +31,47 @@ class Reader:
         self.overlong = False
         """Whether a piece of a frame beyond `LIMIT_BYTES` was let through, and its end has not come yet."""
 
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The frames that end in this chunk, with their bytes; none while the first is not whole.
+    def feed(self, chunk: bytes) -> bytes:
+        """The frames that end in this chunk, with all their bytes; empty while the first is not whole.
 
-        After a frame that ended in CR, an LF that belonged to it comes as a frame of its own: it says nothing.
+        After a frame that ended in CR the next block may begin with the LF that belonged to it. It says nothing.
         """
-        frames = []
-        if self._after_cr and chunk:
-            self._after_cr = False
-            if chunk.startswith(b"\n"):
-                frames.append(b"\n")
-                chunk = chunk[1:]
         if not chunk:
-            return frames
-        # Only about its own bytes and a few before them: a frame that comes byte by byte costs no more than another.
-        window = bytes(self._held[-3:]) + chunk
-        if b"\n\n" not in window and (b"\r" not in window or not _FRAME_END.search(window)):
-            self._hold(chunk, frames)
-            return frames
-        if self._held:
-            chunk = self.rest() + chunk
-        self.overlong = False
-        if b"\r" not in chunk:
-            parts = chunk.split(b"\n\n")
-            rest = parts.pop()
-            frames += [part + b"\n\n" for part in parts]
+            return b""
+        lone = b"\n" if self._after_cr and chunk.startswith(b"\n") else b""
+        self._after_cr = False
+        if lone:
+            chunk = chunk[1:]
+        # Looked for in what is new and a few bytes before: a frame that comes byte by byte costs no more than another.
+        window = bytes(self._held[-3:]) + chunk if self._held else chunk
+        if b"\r" not in window:
+            end = window.rfind(b"\n\n")
+            end += 2 if end >= 0 else 0
         else:
-            start = 0
-            for match in _FRAME_END.finditer(chunk):
-                frames.append(chunk[start : match.end()])
-                start = match.end()
-            rest = chunk[start:]
-            self._after_cr = not rest and chunk.endswith(b"\r")
-        if rest:
-            self._hold(rest, frames)
-        return frames
+            end = max((match.end() for match in _FRAME_END.finditer(window)), default=-1)
+            self._after_cr = end == len(window) and window.endswith(b"\r")
+        if end < 0:
+            return lone + self._hold(chunk)
+        end -= len(window) - len(chunk)
+        self.overlong = False
+        if self._held:
+            block = self.rest() + chunk[:end]
+        else:
+            block = chunk if end == len(chunk) else chunk[:end]
+        if end < len(chunk):
+            block += self._hold(chunk[end:])
+        return lone + block if lone else block
 
-    def _hold(self, piece: bytes, frames: list[bytes]) -> None:
+    def _hold(self, piece: bytes) -> bytes:
+        """Keep the beginning of a frame. What of it is too much to keep comes back."""
         self._held += piece
-        if len(self._held) > LIMIT_BYTES:
-            # Its last bytes stay: they may be the first half of the frame's end.
-            frames.append(bytes(self._held[:-3]))
-            del self._held[:-3]
-            self.overlong = True
+        if len(self._held) <= LIMIT_BYTES:
+            return b""
+        # Its last bytes stay: they may be the first half of the frame's end.
+        too_much = bytes(self._held[:-3])
+        del self._held[:-3]
+        self.overlong = True
+        return too_much
 
     def rest(self) -> bytes:
         """What came and is no whole frame; it is held no longer."""
@@ -82,10 +80,19 @@ class Reader:
         return held
 
 
-def payload(frame: bytes) -> bytes | None:
-    """The data of a frame, its lines joined by LF; None when it has no data (a comment, another field, nothing)."""
-    if frame.startswith(b"data: ") and frame.endswith(b"\n\n") and b"\n" not in frame[:-2] and b"\r" not in frame:
-        return frame[6:-2]
+def payloads(block: bytes) -> list[bytes]:
+    """The data of each frame in a block, its lines joined by LF, without the frames that have none (comments)."""
+    frames = block.split(b"\n\n") if b"\r" not in block else _FRAME_END.split(block)
+    found = []
+    for frame in frames:
+        if frame.startswith(b"data: ") and b"\n" not in frame and b"\r" not in frame:
+            found.append(frame[6:])
+        elif frame and (data := _payload(frame)) is not None:
+            found.append(data)
+    return found
+
+
+def _payload(frame: bytes) -> bytes | None:
     if frame.startswith(_BOM):  # it may open a stream, and means nothing
         frame = frame[3:]
     found = None
@@ -97,8 +104,17 @@ def payload(frame: bytes) -> bytes | None:
     return found
 
 
+def as_json_list(block: bytes) -> tuple[bytes, int] | None:
+    """A block as one JSON list and the length that it must have, where each of its frames looks like one line of data
+    with an object; None for any other block. Reading one list is several times quicker than reading frame by frame."""
+    if not (block.startswith(b"data: {") and block.endswith(b"}\n\n")) or b"\r" in block:
+        return None
+    length, odd = divmod(block.count(b"\n"), 2)
+    return None if odd else (b"[" + b",".join(block[6:-2].split(b"\n\ndata: ")) + b"]", length)
+
+
 def encode(data: bytes) -> bytes:
-    """One frame with this data, of which no line may be empty-handed: JSON on one line."""
+    """One frame with this data: JSON on one line."""
     return b"data: " + data + b"\n\n"
 
 
