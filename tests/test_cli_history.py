@@ -710,8 +710,8 @@ def test_an_export_masks_secrets_unless_it_is_told_not_to(kept: Any, monkeypatch
 
 def test_settings_are_shown_with_where_they_came_from(run: Any, history: Path) -> None:
     ran = run("config")
-    assert f'database_url      = "sqlite:///{history}"  (environment DEMERIT_DATABASE_URL)\n' in ran.out
-    assert "archive           = true\n" in ran.out
+    assert f'database_url         = "sqlite:///{history}"  (environment DEMERIT_DATABASE_URL)\n' in ran.out
+    assert "archive              = true\n" in ran.out
     [first, *_] = run("config", "--json").json["settings"]
     assert first == {
         "name": "database_url",

@@ -24,7 +24,9 @@ from demerit.config import (
     Place,
     Setting,
     Settings,
+    Upstream,
     describe,
+    key_of,
     load,
     settings_table,
     without_password,
@@ -62,7 +64,7 @@ def test_each_row_has_its_field_in_order() -> None:
 def test_each_row_says_what_people_need(setting: Setting) -> None:
     assert setting.help.endswith(".")
     assert callable(setting.default) == bool(setting.default_in_words)
-    assert bool(setting.unit) == (setting.type in ("number", "whole number"))
+    assert bool(setting.unit) == (setting.type.startswith(("number", "whole number")))
 
 
 def test_the_page_has_the_table() -> None:
@@ -92,6 +94,12 @@ def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
     assert (settings.workers, settings.watch_interval_s, settings.settle_interval_s) == (0, 2, 60)
     assert (settings.exclude, settings.roots) == ((), ())
     assert settings.machine
+    assert (settings.upstreams, settings.proxy_key, settings.allowed_hosts, settings.cors_origins) == ((), "", (), ())
+    assert (settings.proxy_host, settings.proxy_port, settings.loop_guard_mode) == ("127.0.0.1", 8788, "note")
+    assert (settings.repeat_limit, settings.read_only_limit, settings.stagnation_limit) == (2, 15, 5)
+    assert (settings.read_only_tools, settings.costly_tools, settings.body_limit_mb) == ((), (), 32)
+    assert (settings.connect_timeout_s, settings.first_byte_timeout_s, settings.idle_timeout_s) == (5, 300, 300)
+    assert (settings.keepalive_s, settings.queue_size, settings.queue_wait_s) == (15, 64, 30)
     assert {place for _, _, place in describe(settings)} == {Place("default")}
 
 
@@ -236,6 +244,40 @@ DATABASE = "must be a file, sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DA
         ('database_url = ""', f"database_url in FILE is '', and {DATABASE}"),
         ('database_url = "sqlite:///:memory:"', f"database_url in FILE is 'sqlite:///:memory:', and {DATABASE}"),
         ('database_url = "postgresql://h:99999/"', f"database_url in FILE is 'postgresql://h:99999/', and {DATABASE}"),
+        (
+            'proxy_host = "127.0.0.1:9000"',
+            "proxy_host in FILE is '127.0.0.1:9000', and must be an address of this machine without a port, like "
+            "127.0.0.1, or 0.0.0.0 for all of them; did you mean 127.0.0.1?",
+        ),
+        (
+            'proxy_host = "*"',
+            "proxy_host in FILE is '*', and must be an address of this machine without a port, like 127.0.0.1, or "
+            "0.0.0.0 for all of them; did you mean 0.0.0.0?",
+        ),
+        ("proxy_port = 0", "proxy_port in FILE is 0, and must be a whole number from 1 to 65535"),
+        (
+            'allowed_hosts = ["https://gpu.example/"]',
+            "allowed_hosts in FILE is ['https://gpu.example/'], and must be a list of host names, without a scheme and "
+            "a path; did you mean gpu.example?",
+        ),
+        (
+            'cors_origins = ["https://app.example/chat"]',
+            "cors_origins in FILE is ['https://app.example/chat'], and must be a list of origins, like "
+            "https://app.example, or *; did you mean https://app.example?",
+        ),
+        ('loop_guard_mode = "deny"', "loop_guard_mode in FILE is 'deny', and must be off, note or refuse"),
+        ("repeat_limit = 0", 'repeat_limit in FILE is 0, and must be a whole number from 1 to 1000, or "off"'),
+        ("read_only_limit = false", "read_only_limit in FILE is False, and must be a whole number from 1 to 1000, or "),
+        ('stagnation_limit = "5"', "stagnation_limit in FILE is '5', and must be a whole number from 1 to 1000, or "),
+        ('read_only_tools = [" "]', "read_only_tools in FILE is [' '], and must be a list of names of tools"),
+        ('costly_tools = "fetch"', "costly_tools in FILE is 'fetch', and must be a list of names of tools"),
+        ("body_limit_mb = 0", "body_limit_mb in FILE is 0, and must be a whole number from 1 to 1024"),
+        ("connect_timeout_s = 0", "connect_timeout_s in FILE is 0, and must be a number from 0.1 to 86400"),
+        ("first_byte_timeout_s = -1", "first_byte_timeout_s in FILE is -1, and must be a number from 0.1 to 86400"),
+        ("idle_timeout_s = inf", "idle_timeout_s in FILE is inf, and must be a number from 0.1 to 86400"),
+        ('keepalive_s = "15"', "keepalive_s in FILE is '15', and must be a number from 0.1 to 86400"),
+        ("queue_size = -1", "queue_size in FILE is -1, and must be a whole number from 0 to 100000"),
+        ("queue_wait_s = 0", "queue_wait_s in FILE is 0, and must be a number from 0.1 to 86400"),
         ("databse_url = 1", "unknown setting 'databse_url' in FILE; did you mean database_url?"),
         ("Time-Zone = 1", "unknown setting 'Time-Zone' in FILE; did you mean timezone?"),
         ("[q]", f"unknown setting 'q' in FILE; there are {', '.join(NAMES)}"),
@@ -250,7 +292,7 @@ def test_a_bad_line_of_the_file(line: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(BadSetting) as error:
         load({}, file)
     found = str(error.value).replace(str(file), "FILE")
-    assert found.startswith(said) if said.startswith("FILE") else found == said
+    assert found.startswith(said) if said.startswith("FILE") or said.endswith("or ") else found == said
 
 
 @pytest.mark.parametrize(
@@ -311,6 +353,183 @@ def test_a_long_value_is_quoted_only_in_part() -> None:
     with pytest.raises(BadSetting) as error:
         load({}, timezone="a" * 1_000_000)
     assert len(str(error.value)) < 300
+
+
+# --- the proxy's ------------------------------------------------------------------------------------------
+
+
+def test_settings_of_the_proxy_in_the_environment() -> None:
+    settings = load(
+        {
+            "DEMERIT_UPSTREAMS": "qwen*=http://127.0.0.1:8081/v1,127.0.0.1:8080",
+            "DEMERIT_PROXY_KEY": PASSWORD * 2,
+            "DEMERIT_ALLOWED_HOSTS": "GPU.example,gpu.example,10.0.0.7:8788",
+            "DEMERIT_CORS_ORIGINS": "https://app.example/,http://localhost:3000",
+            "DEMERIT_REPEAT_LIMIT": "off",
+            "DEMERIT_STAGNATION_LIMIT": "9",
+            "DEMERIT_COSTLY_TOOLS": "fetch,2:browse",
+        }
+    )
+    assert settings.upstreams == (
+        Upstream(name="127.0.0.1:8081", url="http://127.0.0.1:8081/v1", models=("qwen*",)),
+        Upstream(name="127.0.0.1:8080", url="http://127.0.0.1:8080"),
+    )
+    assert settings.proxy_key == PASSWORD * 2
+    assert settings.allowed_hosts == ("gpu.example", "10.0.0.7:8788")
+    assert settings.cors_origins == ("https://app.example", "http://localhost:3000")
+    assert (settings.repeat_limit, settings.stagnation_limit) == ("off", 9)
+    assert settings.costly_tools == ("fetch", "2:browse")
+
+
+def test_the_port_that_kubernetes_tells_of_a_service_is_none_of_ours() -> None:
+    assert load({"DEMERIT_PROXY_PORT": "tcp://10.0.0.1:8788"}).proxy_port == 8788
+
+
+def test_a_flag_goes_by_the_name_that_the_command_gives_it() -> None:
+    with pytest.raises(BadSetting, match=r"^--port is 70000, and must be a whole number from 1 to 65535$"):
+        load({}, proxy_port=70_000)
+
+
+def test_upstreams_are_shown_readably_and_in_their_order(tmp_path: Path) -> None:
+    text = """
+    [upstreams.local]
+    url = "HTTP://GPU.example:8080/v1/"
+    models = ["qwen*", "llama*"]
+    embedding_models = ["e*"]
+    max_inflight = 8
+    [upstreams.cloud]
+    url = "https://api.example/v1"
+    key_variable = "CLOUD_KEY"
+    """
+    settings = load({}, toml(tmp_path / "a.toml", text))
+    assert [upstream.url for upstream in settings.upstreams] == ["http://gpu.example:8080/v1", "https://api.example/v1"]
+    assert next(value for name, value, _ in describe(settings) if name == "upstreams") == (
+        "local: http://gpu.example:8080/v1 (models qwen*, llama*; embedding models e*; at most 8 requests at a time)",
+        "cloud: https://api.example/v1 (with the key in CLOUD_KEY)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        pytest.param("127.0.0.1:8080", "http://127.0.0.1:8080", id="a server and its port"),
+        pytest.param("gpu.example:8080/v1/", "http://gpu.example:8080/v1", id="with a path and a slash at its end"),
+        pytest.param("[::1]:8080", "http://[::1]:8080", id="an IPv6 address and its port"),
+        pytest.param(" https://API.example/V1/ ", "https://api.example/V1", id="the path keeps its capitals"),
+    ],
+)
+def test_a_url_is_kept_without_a_slash_at_its_end(given: str, url: str) -> None:
+    assert [upstream.url for upstream in load({}, upstreams=given).upstreams] == [url]
+
+
+URL = "must be an http or https URL, like http://127.0.0.1:8080/v1"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("ftp://h/v1", f"a URL {URL}"),
+        ("localhost", f"a URL {URL}"),
+        ("http://:8080/v1", f"a URL {URL}"),
+        ("http://h:99999/v1", f"a URL {URL}"),
+        ("http://[::1/v1", f"a URL {URL}"),
+        ("http://h/a b", f"a URL {URL}"),
+        (
+            "http://h:1/v1/chat/completions",
+            "a URL must end before /chat/completions; write http://h:1/v1",
+        ),
+        ("http://h/v1/models/", "a URL must end before /models; write http://h/v1"),
+        (
+            f"http://me:{PASSWORD}@h/v1",
+            "a URL must hold no name and no password; a key goes into key or key_variable, in a table",
+        ),
+        (f"http://h/v1?key={PASSWORD}", f"each {URL}, or such a URL behind a glob of models, like qwen*=URL"),
+        (f"http://h/v1?{PASSWORD}", "a URL must end where the paths of the API begin, without ? and #"),
+        (
+            ["http://a:1", "http://b:1"],
+            "a:1 has every model, so b:1 behind it would never be asked; say which models a:1 has, or put it last",
+        ),
+        ([PASSWORD, 1], "write a table for each, which begins with a line like [upstreams.local]"),
+    ],
+)
+def test_a_bad_url_of_an_upstream(given: object, said: str) -> None:
+    with pytest.raises(BadSetting) as error:
+        load({}, upstreams=given)
+    assert str(error.value) == f"--upstream: {said}"
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (
+            '[upstreams]\nurl = "http://h/v1"',
+            'each has a name: write a line [upstreams.local], and below it url = "http://HOST:PORT/v1"',
+        ),
+        (
+            '[upstreams."my own"]\nurl = "http://h/v1"',
+            "the name of one must be a word of at most 64 characters, as ",
+        ),
+        ("[upstreams.a]\n", "a has no url; write one, like http://127.0.0.1:8080/v1"),
+        ('[upstreams.a]\nurl = "h"', f"url of a {URL}"),
+        ('[upstreams.a]\nadress = "h"', "unknown key 'adress' in a; there are url, models, key, key_variable, max_"),
+        ('[upstreams.a]\nmodel = ["q"]', "unknown key 'model' in a; did you mean models?"),
+        ('[upstreams.a]\nmodels = "q"', 'models of a must be a list of globs of model names, like ["qwen*"]'),
+        ("[upstreams.a]\nmodels = []", 'models of a must be a list of globs of model names, like ["qwen*"]'),
+        ("[upstreams.a]\nmax_inflight = 0", "max_inflight of a must be a whole number from 1 to 100000"),
+        (
+            f'[upstreams.a]\nkey = "{PASSWORD} "',
+            "key of a must be a key: printable ASCII characters without a space",
+        ),
+        (
+            f'[upstreams.a]\nkey_variable = "{PASSWORD}"',
+            "key_variable of a must be the name of an environment variable in capitals, like OPENAI_API_KEY",
+        ),
+        (
+            f'[upstreams.a]\nurl = "h:1"\nkey = "{PASSWORD}"\nkey_variable = "A"',
+            "a has both key and key_variable; leave one of them out",
+        ),
+        (
+            '[upstreams.a]\nurl = "h:1"\n[upstreams.b]\nurl = "h:2"\nmodels = ["q"]',
+            "a has every model, so b behind it would never be asked; say which models a has, or put it last",
+        ),
+        (
+            f'[[upstreams]]\nkey = "{PASSWORD}"',
+            "write a table for each, which begins with a line like [upstreams.local]",
+        ),
+    ],
+)
+def test_a_bad_table_of_an_upstream(table: str, said: str, tmp_path: Path) -> None:
+    file = toml(tmp_path / "a.toml", table)
+    with pytest.raises(BadSetting) as error:
+        load({}, file)
+    assert str(error.value).startswith(f"upstreams in {file}: {said}")
+    assert PASSWORD not in str(error.value)
+
+
+def test_a_key_is_taken_from_its_variable_when_it_is_needed() -> None:
+    upstream = Upstream(name="cloud", url="https://api.example/v1", key_variable="CLOUD_KEY")
+    assert key_of(upstream, {"CLOUD_KEY": f"{PASSWORD}\n"}) == PASSWORD
+    with pytest.raises(BadSetting, match=r"^the upstream cloud has its key in CLOUD_KEY, which is not set; set it, or"):
+        key_of(upstream, {})
+    with pytest.raises(BadSetting, match=r"^CLOUD_KEY must hold a key: printable ASCII characters without a space$"):
+        key_of(upstream, {"CLOUD_KEY": f"{PASSWORD} {PASSWORD}"})
+
+
+def test_a_key_is_shown_nowhere(tmp_path: Path) -> None:
+    file = toml(tmp_path / "a.toml", f'proxy_key = "{PASSWORD * 2}"\n[upstreams.a]\nurl = "h:1"\nkey = "{PASSWORD}"\n')
+    settings = load({}, file)
+    assert (settings.proxy_key, key_of(settings.upstreams[0], {})) == (PASSWORD * 2, PASSWORD)
+    told = {name: value for name, value, _ in describe(settings)}
+    assert (told["proxy_key"], told["upstreams"]) == ("***", ("a: http://h:1 (with a key)",))
+    assert PASSWORD not in f"{settings!r}{settings}{settings.upstreams!r}{told}"
+
+
+@pytest.mark.parametrize("key", [PASSWORD, f"{PASSWORD} {PASSWORD}", 1, [PASSWORD]])
+def test_a_bad_key_is_not_quoted(key: object) -> None:
+    with pytest.raises(BadSetting) as error:
+        load({}, proxy_key=key)
+    said = "--proxy-key must be a key of at least 16 printable ASCII characters without a space"
+    assert str(error.value) == said
 
 
 # --- passwords --------------------------------------------------------------------------------------------

@@ -12,9 +12,10 @@ import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 from zoneinfo import ZoneInfo, available_timezones
 
 import msgspec
@@ -39,7 +40,12 @@ _POSTGRES = re.compile(
 _SQLITE = re.compile(r"sqlite(?:\+pysqlite)?:///([^?]+)", re.IGNORECASE | re.DOTALL)
 _ANY_URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 
+_ENDPOINT = re.compile(r"/(chat/completions|completions|responses|messages|embeddings|models)$", re.IGNORECASE)
+_BARE_SERVER = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+):\d{1,5}(/.*)?", re.IGNORECASE)
+
 Origin = Literal["default", "file", "environment", "flag"]
+GuardMode = Literal["off", "note", "refuse"]
+Limit: TypeAlias = int | Literal["off"]
 Value: TypeAlias = str | bool | int | float | tuple[str, ...]
 
 
@@ -53,6 +59,25 @@ class Place(NamedTuple):
     origin: Origin
     name: str | None = None
     """Path of the file, environment variable, or flag; None for a default."""
+
+
+class Upstream(msgspec.Struct, frozen=True, kw_only=True):
+    """A model server behind the proxy, as the settings name it. `key_of` gives its key."""
+
+    name: str
+    url: str
+    """http or https; without a name, a password, a query, or a slash at its end."""
+    models: tuple[str, ...] = ("*",)
+    """Globs of the models that it has; the first upstream with one that matches is asked."""
+    key: str | None = None
+    key_variable: str | None = None
+    """Environment variable that holds the key; never together with `key`."""
+    max_inflight: int | None = None
+    embedding_models: tuple[str, ...] = ()
+    """Globs of models that cannot chat."""
+
+    def __repr__(self) -> str:
+        return f"Upstream({_shown_upstream(self)!r})"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +95,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...]
     """Absolute."""
     redact: bool
+    upstreams: tuple[Upstream, ...]
+    proxy_host: str
+    proxy_port: int
+    proxy_key: str
+    """Secret; empty: none is given."""
+    allowed_hosts: tuple[str, ...]
+    cors_origins: tuple[str, ...]
+    loop_guard_mode: GuardMode
+    repeat_limit: Limit
+    read_only_limit: Limit
+    stagnation_limit: Limit
+    read_only_tools: tuple[str, ...]
+    """Empty: the built-in list, as with `costly_tools`."""
+    costly_tools: tuple[str, ...]
+    body_limit_mb: int
+    connect_timeout_s: float
+    first_byte_timeout_s: float
+    idle_timeout_s: float
+    keepalive_s: float
+    queue_size: int
+    queue_wait_s: float
     places: dict[str, Place]
     """Where each of them came from, by its name."""
 
@@ -86,7 +132,12 @@ class Kind(NamedTuple):
     """Ends the sentence "... must be"."""
     finish: Callable[[Any, str], Any] | None = None
     """What to keep, from a value of `type` and the folder that relative paths begin at. ValueError when it will not
-    do; its message is a better value, where there is one."""
+    do; its message is a better value, where there is one. BadSetting where there is more to say: its message then
+    stands in place of what is allowed."""
+    shows: Callable[[Any], Value] | None = None
+    """What people may see of a value that can hold a secret: it is quoted nowhere. None: all of it."""
+    separator: str = os.pathsep
+    """Stands between the items of a list in an environment variable."""
 
 
 class Setting(NamedTuple):
@@ -100,6 +151,8 @@ class Setting(NamedTuple):
     help: str
     default_in_words: str = ""
     """Where the machine decides."""
+    option: str = ""
+    """The flag, where it has a shorter one than its name."""
 
     @property
     def type(self) -> str:
@@ -112,13 +165,13 @@ class Setting(NamedTuple):
 
     @property
     def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
+        return self.option or "--" + self.name.replace("_", "-")
 
 
 class Described(NamedTuple):
     name: str
     value: Value
-    """Without a password."""
+    """Without a password or a key."""
     place: Place
 
 
@@ -191,12 +244,217 @@ def _text(allowed: str, finish: Callable[[str, str], str], most: int = 4096) -> 
     return Kind("text", Annotated[str, Meta(min_length=1, max_length=most)], allowed, finish)
 
 
-def _list(of: str, finish: Callable[[tuple[str, ...], str], tuple[str, ...]]) -> Kind:
-    return Kind("list", tuple[Annotated[str, Meta(min_length=1)], ...], f"a list of {of}", finish)
+def _list(of: str, finish: Callable[[tuple[str, ...], str], tuple[str, ...]], separator: str = os.pathsep) -> Kind:
+    kind = tuple[Annotated[str, Meta(min_length=1, max_length=4096)], ...]
+    return Kind("list", kind, f"a list of {of}", finish, separator=separator)
 
 
 _SWITCH = Kind("true or false", bool, "true or false")
 _SECONDS = _number(0.1, 86400)
+# Nought is no way to say "off": the first batch would be a loop.
+_LIMIT = Kind(
+    "whole number or `off`",
+    Annotated[int, Meta(ge=1, le=1000)] | Literal["off"],
+    'a whole number from 1 to 1000, or "off"',
+)
+
+
+# --- what the proxy may be told -----------------------------------------------------------------------------
+
+_LEAST_KEY = 16
+_ADDRESS = "an address of this machine without a port, like 127.0.0.1, or 0.0.0.0 for all of them"
+
+
+def _address(text: str, _: str) -> str:
+    host = _bare_host(text)
+    if host is None:
+        raise ValueError({"*": "0.0.0.0"}.get(text, ""))
+    if host != text.lower().strip("[]"):
+        raise ValueError(host)
+    return host
+
+
+def _bare_host(text: str) -> str | None:
+    """The host in a URL or before a port, in lower case; None where there is none."""
+    text = text.lower()
+    if re.fullmatch(r"[0-9a-f:.]*:[0-9a-f:.]*:[0-9a-f:.]*", text):  # IPv6 as it is
+        return text
+    try:
+        host = urlsplit(text if "://" in text else f"//{text}").hostname
+    except ValueError:
+        return None
+    return host if host and re.fullmatch(r"[a-z0-9._:-]{1,255}", host) else None
+
+
+def _host_names(names: tuple[str, ...], _: str) -> tuple[str, ...]:
+    for name in names:
+        host = _bare_host(name)
+        if host is None or "/" in name:
+            raise ValueError(host or "")
+    return tuple(dict.fromkeys(map(str.lower, names)))
+
+
+def _origins(origins: tuple[str, ...], _: str) -> tuple[str, ...]:
+    found = [origin.lower().rstrip("/") for origin in origins]
+    for origin in found:
+        if origin != "*" and not re.fullmatch(r"https?://[a-z0-9._:\[\]-]+", origin):
+            host = _bare_host(origin)
+            raise ValueError(f"https://{host}" if host else "")
+    return tuple(dict.fromkeys(found))
+
+
+def _tools(names: tuple[str, ...], _: str) -> tuple[str, ...]:
+    if not all(name.isprintable() and name.strip() for name in names):
+        raise ValueError
+    return tuple(dict.fromkeys(names))
+
+
+def _proxy_key(text: str, _: str) -> str:
+    if text and not (len(text) >= _LEAST_KEY and _is_key(text)):
+        raise ValueError
+    return text
+
+
+def _is_key(text: str) -> bool:
+    """Whether a text can stand in a header as one word."""
+    return re.fullmatch(r"[!-~]{1,4096}", text) is not None
+
+
+_GLOBS = tuple[Annotated[str, Meta(min_length=1, max_length=256)], ...]
+_URL = "an http or https URL, like http://127.0.0.1:8080/v1"
+_PARTS: dict[str, tuple[Any, str]] = {
+    "url": (str, _URL),
+    "models": (Annotated[_GLOBS, Meta(min_length=1)], 'a list of globs of model names, like ["qwen*"]'),
+    "key": (Annotated[str, Meta(pattern=r"\A[!-~]{1,4096}\Z")], "a key: printable ASCII characters without a space"),
+    "key_variable": (
+        Annotated[str, Meta(pattern=r"\A[A-Z_][A-Z0-9_]*\Z")],
+        "the name of an environment variable in capitals, like OPENAI_API_KEY",
+    ),
+    "max_inflight": (Annotated[int, Meta(ge=1, le=100_000)], "a whole number from 1 to 100000"),
+    "embedding_models": (_GLOBS, "a list of globs of model names"),
+}
+"""What stands in a table `[upstreams.NAME]`: its type, and what is allowed."""
+
+
+def _upstreams(value: object, _: str) -> tuple[Upstream, ...]:
+    """From tables by name, or from URLs, each of which may have a glob of models and `=` before it.
+
+    Nothing that is given may be quoted: it can hold a key.
+    """
+    if isinstance(value, dict):
+        found = [_upstream(name, table) for name, table in value.items()]
+    elif isinstance(value, str):
+        found = _from_urls([value])
+    elif isinstance(value, list) and all(isinstance(item, str) for item in value):
+        found = _from_urls(value)
+    elif isinstance(value, list) and all(isinstance(item, Upstream) for item in value):
+        found = value
+    else:
+        raise BadSetting("write a table for each, which begins with a line like [upstreams.local]")
+    for first, second in pairwise(found):
+        if "*" in first.models:
+            raise BadSetting(
+                f"{first.name} has every model, so {second.name} behind it would never be asked; say which "
+                f"models {first.name} has, or put it last"
+            )
+    return tuple(found)
+
+
+def _upstream(name: str, table: object) -> Upstream:
+    if not isinstance(table, dict):
+        # Whoever forgets the name has written the keys of a table here.
+        raise BadSetting('each has a name: write a line [upstreams.local], and below it url = "http://HOST:PORT/v1"')
+    if not re.fullmatch(r"\S{1,64}", name) or not name.isprintable():
+        raise BadSetting("the name of one must be a word of at most 64 characters, as in [upstreams.local]")
+    values: dict[str, Any] = {}
+    for key, given in table.items():
+        if key not in _PARTS:
+            near = _nearest(key, _PARTS)
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(_PARTS)}"
+            raise BadSetting(f"unknown key {key[:_QUOTED]!r} in {name}; {hint}")
+        kind, allowed = _PARTS[key]
+        try:
+            values[key] = msgspec.convert(given, kind)
+        except msgspec.ValidationError:
+            raise BadSetting(f"{key} of {name} must be {allowed}") from None
+    if "url" not in values:
+        raise BadSetting(f"{name} has no url; write one, like http://127.0.0.1:8080/v1")
+    if "key" in values and "key_variable" in values:
+        raise BadSetting(f"{name} has both key and key_variable; leave one of them out")
+    return Upstream(**{**values, "name": name, "url": _base_url(values["url"], f"url of {name}")})
+
+
+def _from_urls(texts: Iterable[str]) -> list[Upstream]:
+    models: dict[str, list[str]] = {}
+    for text in texts:
+        glob, found, url = text.strip().rpartition("=")
+        if found and not (glob and len(glob) <= 256 and glob.isprintable() and "://" not in glob):
+            raise BadSetting(f"each must be {_URL}, or such a URL behind a glob of models, like qwen*=URL")
+        models.setdefault(_base_url(url, "a URL"), []).append(glob if found else "*")
+    servers = [urlsplit(url).netloc for url in models]
+    return [
+        Upstream(
+            name=server if servers.count(server) == 1 else server + urlsplit(url).path,
+            url=url,
+            models=tuple(dict.fromkeys(globs)),
+        )
+        for server, (url, globs) in zip(servers, models.items(), strict=True)
+    ]
+
+
+def _base_url(text: str, what: str) -> str:
+    """The base of an API as it is kept. what: begins the sentence about one that will not do."""
+    text = text.strip()
+    if _BARE_SERVER.fullmatch(text):
+        text = f"http://{text}"
+    try:
+        parts = urlsplit(text)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url or not re.fullmatch(r"[!-~]{1,2000}", text):
+        raise BadSetting(f"{what} must be {_URL}")
+    if "@" in parts.netloc:
+        raise BadSetting(f"{what} must hold no name and no password; a key goes into key or key_variable, in a table")
+    if "?" in text or "#" in text:
+        raise BadSetting(f"{what} must end where the paths of the API begin, without ? and #")
+    path = parts.path.rstrip("/")
+    server = f"{parts.scheme}://{parts.netloc.lower()}"
+    if end := _ENDPOINT.search(path):
+        raise BadSetting(f"{what} must end before {end[0]}; write {server}{path[: end.start()]}")
+    return server + path
+
+
+def _shown_upstream(upstream: Upstream) -> str:
+    """An upstream in one line, without its key."""
+    parts = [] if upstream.models == ("*",) else [f"models {', '.join(upstream.models)}"]
+    if upstream.embedding_models:
+        parts.append(f"embedding models {', '.join(upstream.embedding_models)}")
+    if upstream.max_inflight is not None:
+        parts.append(f"at most {upstream.max_inflight} requests at a time")
+    if upstream.key is not None:
+        parts.append("with a key")
+    elif upstream.key_variable is not None:
+        parts.append(f"with the key in {upstream.key_variable}")
+    return f"{upstream.name}: {upstream.url}" + (f" ({'; '.join(parts)})" if parts else "")
+
+
+def key_of(upstream: Upstream, environ: Mapping[str, str]) -> str | None:
+    """The key of an upstream; None where it has none. Raises BadSetting where its variable holds none.
+
+    Not looked for before it is needed: a variable that is missing stops the proxy, and no other command.
+    """
+    if upstream.key_variable is None:
+        return upstream.key
+    key = environ.get(upstream.key_variable, "").strip()
+    if not key:
+        raise BadSetting(
+            f"the upstream {upstream.name} has its key in {upstream.key_variable}, which is not set; set it, or take "
+            "key_variable out of the settings"
+        )
+    if not _is_key(key):
+        raise BadSetting(f"{upstream.key_variable} must hold a key: printable ASCII characters without a space")
+    return key
 
 
 # --- what the machine decides -----------------------------------------------------------------------------
@@ -278,6 +536,110 @@ SETTINGS = (
         "Further folders with logs, besides those of the agents.",
     ),
     Setting("redact", _SWITCH, True, "", "Mask secrets in what leaves the store: exports, recordings, answers."),
+    Setting(
+        "upstreams",
+        Kind(
+            "tables",
+            Any,
+            _URL,
+            _upstreams,
+            shows=lambda upstreams: tuple(map(_shown_upstream, upstreams)),
+            separator=",",
+        ),
+        (),
+        "",
+        "The model servers behind [the proxy](proxy.md): [a table for each](proxy.md#several-upstreams) in the file, a "
+        "URL elsewhere.",
+        option="--upstream",
+    ),
+    Setting(
+        "proxy_host",
+        _text(_ADDRESS, _address, 255),
+        "127.0.0.1",
+        "",
+        "Where the proxy listens. Anywhere but on the loopback, clients need [its key](proxy.md#access-and-keys).",
+        option="--host",
+    ),
+    Setting("proxy_port", _whole(1, 65535), 8788, "TCP port", "Where the proxy listens.", option="--port"),
+    Setting(
+        "proxy_key",
+        Kind(
+            "secret text",
+            Annotated[str, Meta(max_length=4096)],
+            f"a key of at least {_LEAST_KEY} printable ASCII characters without a space",
+            _proxy_key,
+            shows=lambda key: "***" if key else "",
+        ),
+        "",
+        "",
+        "What clients of the proxy have to show. Empty: nothing on the loopback, and elsewhere a key that is made when "
+        "it first starts.",
+    ),
+    Setting(
+        "allowed_hosts",
+        _list("host names, without a scheme and a path", _host_names, ","),
+        (),
+        "",
+        "Names under which clients reach the proxy, besides `localhost` and the address where it listens.",
+    ),
+    Setting(
+        "cors_origins",
+        _list("origins, like https://app.example, or *", _origins, ","),
+        (),
+        "",
+        "Origins of web pages that may call the proxy; `*` is all.",
+    ),
+    Setting(
+        "loop_guard_mode",
+        Kind("`off`, `note` or `refuse`", GuardMode, "off, note or refuse"),
+        "note",
+        "",
+        "What [the loop guard](proxy.md#the-loop-guard) does with a request that goes round in circles.",
+    ),
+    Setting(
+        "repeat_limit",
+        _LIMIT,
+        2,
+        "calls in a row",
+        "Same calls with no new answer that the loop guard lets pass; the next one acts.",
+    ),
+    Setting(
+        "read_only_limit",
+        _LIMIT,
+        15,
+        "calls in a row",
+        "The same where every call only looks; and the most for all others, whatever the answers.",
+    ),
+    Setting(
+        "stagnation_limit",
+        _LIMIT,
+        5,
+        "answers",
+        "Same answers without a call that the loop guard lets pass; the next one acts.",
+    ),
+    Setting(
+        "read_only_tools",
+        _list("names of tools", _tools, ","),
+        (),
+        "",
+        "Tools that only look, in place of the built-in list. Empty: that list.",
+    ),
+    Setting(
+        "costly_tools",
+        _list("names of tools", _tools, ","),
+        (),
+        "",
+        "Of these, tools that nobody wants called for ever, in place of the built-in list. Empty: that list.",
+    ),
+    Setting("body_limit_mb", _whole(1, 1024), 32, "MiB", "Largest body of a request that the proxy takes."),
+    Setting("connect_timeout_s", _SECONDS, 5, "seconds", "How long an upstream may take to accept a connection."),
+    Setting("first_byte_timeout_s", _SECONDS, 300, "seconds", "How long an upstream may take to begin its answer."),
+    Setting("idle_timeout_s", _SECONDS, 300, "seconds", "How long an upstream may be silent within an answer."),
+    Setting("keepalive_s", _SECONDS, 15, "seconds", "After so long without a byte, a waiting client gets a comment."),
+    Setting(
+        "queue_size", _whole(0, 100_000), 64, "requests", "How many may wait for an upstream that has `max_inflight`."
+    ),
+    Setting("queue_wait_s", _SECONDS, 30, "seconds", "How long they may wait."),
 )
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
@@ -309,6 +671,8 @@ def describe(settings: Settings) -> list[Described]:
     found = []
     for name, place in settings.places.items():
         value = getattr(settings, name)
+        if shows := _BY_NAME[name].kind.shows:
+            value = shows(value)
         found.append(Described(name, without_password(value) if isinstance(value, str) else value, place))
     return found
 
@@ -370,8 +734,11 @@ def _in_environment(environ: Mapping[str, str], here: str) -> _Given:
                 raise BadSetting(f"unknown environment variable {name}; did you mean {variables[near]}?")
     for setting in SETTINGS:
         text = environ.get(setting.variable)
+        if text and text.startswith("tcp://"):  # Kubernetes' PORT of a service that is called demerit-proxy
+            continue
         if text:  # set to nothing is how scripts and containers leave one out
-            given: object = [part for part in text.split(os.pathsep) if part] if setting.type == "list" else text
+            is_many = setting.type in ("list", "tables")
+            given: object = list(filter(None, text.split(setting.kind.separator))) if is_many else text
             value = _checked(setting, given, here, setting.variable, is_text=True)
             yield setting.name, value, Place("environment", setting.variable)
 
@@ -401,14 +768,18 @@ def _checked(setting: Setting, value: object, base: str, where: str, is_text: bo
         value = [os.fspath(item) if isinstance(item, os.PathLike) else item for item in value]
     elif isinstance(value, os.PathLike):
         value = os.fspath(value)
-    hint = ""
+    tail = ""
     try:
         typed = msgspec.convert(value, kind.type, strict=not is_text)
         return kind.finish(typed, base) if kind.finish else typed
     except msgspec.ValidationError:
         pass
+    except BadSetting as error:
+        raise BadSetting(f"{where}: {error}") from None
     except ValueError as error:
-        hint = f"; did you mean {error}?" if str(error) else ""
+        tail = f"; did you mean {error}?" if str(error) else ""
+    if kind.shows:
+        raise BadSetting(f"{where} must be {kind.allowed}{tail}")
     quoted = without_password(repr(value))
     quoted = quoted if len(quoted) <= _QUOTED else f"{quoted[:_QUOTED]}..."
-    raise BadSetting(f"{where} is {quoted}, and must be {kind.allowed}{hint}")
+    raise BadSetting(f"{where} is {quoted}, and must be {kind.allowed}{tail}")

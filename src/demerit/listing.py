@@ -397,6 +397,10 @@ class Pages(Cards):
             ]
             yield from (Text("  ").append_text(line) for line in self._flow(items, self._width - 2))
 
+    def figures(self, table: Table) -> None:
+        """Print the rows of a table, and nothing around them."""
+        self._print(self._figures(table, self._console.width))
+
     def words(self, sentences: Iterable[str], style: str = "dim") -> None:
         """Print sentences of our own, wrapped, each on lines of its own."""
         for sentence in sentences:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from operator import itemgetter
@@ -30,8 +30,10 @@ __all__ = [
     "Scan",
     "Scanner",
     "StagnationDetector",
+    "Standing",
     "Turn",
     "Verdict",
+    "canonical",
     "digest",
     "is_costly",
     "is_read_only",
@@ -106,7 +108,8 @@ class Turn(msgspec.Struct, frozen=True):
     role: str
     """`assistant`, `user`, or anything else, which is taken for a system message."""
     text: str = ""
-    """What it says; of a user's message with more than text in it, something that is equal when all of it is."""
+    """What it says; of a user's message with more than text in it, something that is equal when all of it is. Beside
+    calls it plays no part, and is left out."""
     calls: tuple[Call, ...] = ()
     answers: str | None = None
     """Digest of what the calls were answered (see `join_answers`); None when that is not known."""
@@ -144,7 +147,6 @@ _NOTHING = Scan()
 # What encoding and decoding can raise on content: wrong types and lone surrogates, nesting, numbers of thousands of
 # digits.
 _BAD_CONTENT = (msgspec.MsgspecError, TypeError, ValueError, RecursionError, OverflowError)
-
 
 _LARGEST_WHOLE = 1e22  # of the powers of ten, the last that a float holds exactly
 
@@ -235,7 +237,10 @@ def join_answers(calls: Sequence[Call], answers: Mapping[str, str]) -> str | Non
 
 def read_turns(messages: object) -> list[Turn]:
     """The turns of OpenAI Chat Completions messages. What cannot be read is empty; what is no list has no turns."""
-    turns: list[Turn] = []
+    return list(_turns(messages))
+
+
+def _turns(messages: object) -> Iterator[Turn]:
     calls: tuple[Call, ...] = ()  # of the batch whose answers are being read
     answers: dict[str, str] = {}
     is_doubled = False
@@ -249,26 +254,24 @@ def read_turns(messages: object) -> list[Turn]:
                 answers[call_id] = digest(fields.get("content"))
             continue
         if calls:
-            turns.append(Turn("assistant", "", calls, None if is_doubled else join_answers(calls, answers)))
+            yield Turn("assistant", "", calls, None if is_doubled else join_answers(calls, answers))
             calls, answers, is_doubled = (), {}, False
         if role == "assistant":
-            calls = read_calls(fields.get("tool_calls"))
+            calls = _wire_calls(fields.get("tool_calls"))
             if not calls:
-                turns.append(Turn("assistant", _text(fields.get("content"))))
+                yield Turn("assistant", _text(fields.get("content")))
         elif role == "user":
-            turns.append(Turn("user", _said(fields.get("content"))))
+            yield Turn("user", _said(fields.get("content")))
         else:
-            turns.append(Turn(role if isinstance(role, str) else ""))
+            yield Turn(role if isinstance(role, str) else "")
     if calls:
-        turns.append(Turn("assistant", "", calls, None if is_doubled else join_answers(calls, answers)))
-    return turns
+        yield Turn("assistant", "", calls, None if is_doubled else join_answers(calls, answers))
 
 
-def read_calls(entries: object) -> tuple[Call, ...]:
-    """The calls among the entries of `tool_calls`."""
+def _wire_calls(entries: object) -> tuple[Call, ...]:
     if not isinstance(entries, list):
         return ()
-    return tuple(_wire_call(entry) for entry in entries if isinstance(entry, dict))
+    return tuple([_wire_call(entry) for entry in entries if isinstance(entry, dict)])
 
 
 def _wire_call(entry: dict[str, object]) -> Call:
@@ -325,17 +328,18 @@ def _said(content: object) -> str:
 
 _BORDER = re.compile(r"[_\-.:]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _MCP = re.compile(r"mcp__.+?__|\d+:")
+_NAME_CHARS = 256  # of a name that a model made up there may be megabytes
 
 
 def is_read_only(name: str, entries: tuple[str, ...] = READ_ONLY) -> bool:
     """Whether an entry is in the name, as whole words: `read_file` is in `2:read_file` and `readFile`, not in
     `thread_files`. An entry with `=` before it has to be the whole name, or all that follows an MCP prefix."""
-    return _is_named(name[:LABEL_CHARS], entries)
+    return _is_named(name[:_NAME_CHARS], entries)
 
 
 def is_costly(name: str, entries: tuple[str, ...] = COSTLY) -> bool:
     """As `is_read_only`, of the other list."""
-    return _is_named(name[:LABEL_CHARS], entries)
+    return _is_named(name[:_NAME_CHARS], entries)
 
 
 @lru_cache(maxsize=1024)
@@ -344,12 +348,13 @@ def _is_named(name: str, entries: tuple[str, ...]) -> bool:
     prefix = _MCP.match(name)
     bare = _words(name[prefix.end() :]) if prefix else words
     for entry in entries:
+        wanted = _words(entry.removeprefix("="))
+        if not wanted:
+            continue
         if entry.startswith("="):
-            if _words(entry[1:]) in (words, bare):
+            if wanted in (words, bare):
                 return True
-        elif (wanted := _words(entry)) and any(
-            words[start : start + len(wanted)] == wanted for start in range(len(words))
-        ):
+        elif any(words[start : start + len(wanted)] == wanted for start in range(len(words))):
             return True
     return False
 
@@ -365,7 +370,6 @@ def _words(name: str) -> tuple[str, ...]:
 class Standing(msgspec.Struct, frozen=True):
     """Where a run of equal batches stands."""
 
-    trips: bool
     count: int
     limit: int | None = None
     """The limit that `count` is over; None without a trip."""
@@ -413,15 +417,15 @@ class LoopDetector:
     def standing(self) -> Standing:
         count, total = self._count, self._total
         if self._config.repeat_limit is None or total <= self._floor:
-            return Standing(False, count)
+            return Standing(count)
         if self._limits is None:
             self._limits = self._limits_of(self._config.repeat_limit)
         limit, ceiling = self._limits
         if count > limit:
-            return Standing(True, count, limit)
+            return Standing(count, limit)
         if ceiling is not None and total > ceiling:
-            return Standing(True, total, ceiling)
-        return Standing(False, count, None, total > limit)
+            return Standing(total, ceiling)
+        return Standing(count, None, total > limit)
 
     def _limits_of(self, repeat_limit: int) -> tuple[int, int | None]:
         config, names = self._config, {call.name for call in self._calls}
@@ -469,8 +473,9 @@ class StagnationDetector:
             self._asked = asked
             if is_nudge:
                 return False
-        self._texts.clear()
-        self._counts.clear()
+        if self._texts:
+            self._texts.clear()
+            self._counts.clear()
         return True
 
 
@@ -497,9 +502,10 @@ class Scanner:
         if turn.role == "assistant":
             self._last = self._batch(turn) if turn.calls else self._prose(turn.text)
         elif turn.role != "tool":
-            self._loops.interrupt()
-            self._recent.clear()
-            self._matches = dict.fromkeys(_PERIODS, 0)
+            if self._recent:  # batches since the last such turn: there is a run to end
+                self._loops.interrupt()
+                self._recent.clear()
+                self._matches = dict.fromkeys(_PERIODS, 0)
             is_nudge = not self._stagnation.interrupt(turn.text if turn.role == "user" else None)
             if not (is_nudge and self._last.trip is LoopGuardTrip.stagnation):
                 self._last = _NOTHING
@@ -511,17 +517,18 @@ class Scanner:
         self._loops.add(turn.calls, same)
         self._loops.record(answers)
         standing = self._loops.standing()
+        trips = standing.limit is not None
         key, now = hash(same), None if answers is None else hash(answers)
         is_repeat = key in self._answered
         before = self._answered.get(key)
         self._answered[key] = now
         is_unknown = is_repeat and (before is None or now is None)
         return Scan(
-            trip=LoopGuardTrip.loop if standing.trips else None,
+            trip=LoopGuardTrip.loop if trips else None,
             signature=same,
             count=standing.count,
             limit=standing.limit,
-            label=_label(turn.calls) if standing.trips else "",
+            label=_label(turn.calls) if trips else "",
             repeat_seen=is_repeat,
             identical=is_repeat and not is_unknown and before == now,
             not_evaluated=is_unknown,
@@ -563,7 +570,7 @@ def scan_turns(turns: Iterable[Turn], config: GuardConfig = DEFAULTS) -> Scan:
 
 def scan(messages: object, config: GuardConfig = DEFAULTS) -> Scan:
     """What a request with these messages of OpenAI Chat Completions reports."""
-    return scan_turns(read_turns(messages), config)
+    return scan_turns(_turns(messages), config)
 
 
 def _label(calls: Sequence[Call]) -> str:
@@ -619,11 +626,12 @@ class LoopGuard:
         self._calls = tuple(call for call in map(_any_call, _listed(calls)) if call is not None)
         verdict = self._loop() if self._calls else self._stagnates(text or "")
         if self._ledger is not None:
+            trip = None if verdict is None else verdict.trip
             self._ledger.record_turn(
                 self._model,
                 agent_scanned=1,
-                agent_loops=int(verdict is not None and verdict.trip is LoopGuardTrip.loop),
-                agent_stagnations=int(verdict is not None and verdict.trip is LoopGuardTrip.stagnation),
+                agent_loops=int(trip is LoopGuardTrip.loop),
+                agent_stagnations=int(trip is LoopGuardTrip.stagnation),
             )
         return verdict
 
@@ -699,7 +707,7 @@ def _any_call(entry: object) -> Call | None:
 
 
 def _joined(calls: tuple[Call, ...], results: object) -> str | None:
-    if isinstance(results, Mapping) and _answered(results) is None:
+    if isinstance(results, Mapping) and any(call.call_id in results for call in calls):
         return join_answers(calls, {call_id: digest(content) for call_id, content in results.items()})
     entries: Sequence[object] = results if isinstance(results, tuple | list) else (results,)
     ids = [_answered(entry) for entry in entries]

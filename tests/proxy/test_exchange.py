@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from demerit.defects import DefectLedger, LoopGuardTrip, ModelDefectCounts, ModelTurnCounts
 from demerit.proxy import exchange as module
+from demerit.proxy.chat import AnswerFacts
 from demerit.proxy.exchange import Exchange, Stage, Stop
 from demerit.proxy.gate import Reply
 from demerit.proxy.options import GuardMode, Options, Upstream
+from demerit.proxy.sse import Reader
 
 AT = datetime(2026, 12, 1, 12, tzinfo=UTC)
 ASK = b'{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}'
@@ -534,10 +536,10 @@ def raising(*args: object, **named: object) -> Any:
         (module, "note_for", "note"),
         (module, "payloads", "classify"),
         (module, "as_json_list", "classify"),
-        (module.Reader, "feed", "frames"),
-        (module.Reader, "rest", "frames"),
-        (module.AnswerFacts, "add", "classify"),
-        (module.AnswerFacts, "add_list", "classify"),
+        (Reader, "feed", "frames"),
+        (Reader, "rest", "frames"),
+        (AnswerFacts, "add", "classify"),
+        (AnswerFacts, "add_list", "classify"),
         (DefectLedger, "record_request", "count"),
         (DefectLedger, "record_turn", "count"),
         (DefectLedger, "record_stream_error", "count"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from demerit.cli import grading, history, upkeep
+from demerit.cli import grading, history, proxy, upkeep
 from demerit.cli.app import app, main
 
-__all__ = ["app", "grading", "history", "main", "upkeep"]
+__all__ = ["app", "grading", "history", "main", "proxy", "upkeep"]

@@ -17,12 +17,12 @@ from demerit.panels.defects import DEFECTS_PANEL
 from demerit.panels.grades import GRADES_PANEL
 from demerit.panels.hygiene import HYGIENE_PANEL
 from demerit.panels.outcomes import OUTCOMES_PANEL
-from demerit.panels.rates import Rate, wilson
 from demerit.panels.rhythm import RHYTHM_PANEL
 from demerit.panels.subagents import SUBAGENTS_PANEL
 from demerit.panels.tables import LIMIT, SCHEMA, Column, Panel, Row, Table, View, as_csv, document, reference
 from demerit.panels.tools import TOOLS_PANEL
 from demerit.panels.trend import SCORE_TREND_PANEL
+from demerit.rates import Share, wilson
 
 __all__ = [
     "LIMIT",
@@ -30,8 +30,8 @@ __all__ = [
     "SCHEMA",
     "Column",
     "Panel",
-    "Rate",
     "Row",
+    "Share",
     "Standing",
     "Table",
     "View",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from sqlalchemy import func, select
 
 from demerit.panels.choosing import is_many, narrowed, over_chosen
-from demerit.panels.rates import share
 from demerit.panels.tables import SESSIONS, Ask, Column, Found, Panel, Row, View
 from demerit.quality.advice import RULES
+from demerit.rates import share
 from demerit.store.filters import conditions, with_signals
 from demerit.store.schema import session_advice, session_signals, sessions
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func
 
 from demerit.panels.choosing import narrowed, over_chosen
-from demerit.panels.rates import share
 from demerit.panels.scores import percentile
 from demerit.panels.tables import SESSIONS, Ask, Column, Found, Panel, Row, Value, View
 from demerit.quality import Archetype
+from demerit.rates import share
 from demerit.store.filters import Filter, archetype, chosen_sessions
 from demerit.store.schema import session_signals
 

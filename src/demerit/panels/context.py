@@ -5,9 +5,9 @@ from __future__ import annotations
 from sqlalchemy import ColumnElement, case, func, select
 
 from demerit.panels.choosing import narrowed, over_chosen
-from demerit.panels.rates import share
 from demerit.panels.scores import count_if, whole
 from demerit.panels.tables import SESSIONS, Ask, Column, Found, Panel, Row, View
+from demerit.rates import share
 from demerit.store.schema import session_signals
 
 _SMALLEST = 8_000

@@ -20,10 +20,10 @@ from demerit.panels.choosing import (
     of_hours,
     of_usage,
 )
-from demerit.panels.rates import share
 from demerit.panels.scores import whole
 from demerit.panels.tables import MODEL, PROJECT, SESSIONS, Ask, Column, Found, Panel, Row, Value, View, ranked
 from demerit.panels.zones import begin_of, date_of, local_day_of_hour, offsets
+from demerit.rates import share
 from demerit.store.filters import UNDATED, Filter, has_usage, in_hours
 from demerit.store.schema import projects, session_hours, sessions
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from sqlalchemy import func
 
 from demerit.panels.choosing import narrowed, over_chosen
-from demerit.panels.rates import share
 from demerit.panels.scores import GRADES, whole
 from demerit.panels.tables import SESSIONS, Ask, Column, Found, Panel, Row, View
 from demerit.quality import gpa_points
+from demerit.rates import share
 from demerit.store.filters import UNSCORED
 from demerit.store.schema import session_signals
 

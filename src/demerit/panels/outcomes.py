@@ -7,9 +7,9 @@ from typing import Any
 from sqlalchemy import func
 
 from demerit.panels.choosing import narrowed, over_chosen
-from demerit.panels.rates import share
 from demerit.panels.tables import SESSIONS, Ask, Column, Found, Panel, Row, View
 from demerit.quality import Confidence, Outcome
+from demerit.rates import share
 from demerit.store.filters import NO_ENDING
 from demerit.store.schema import session_signals
 

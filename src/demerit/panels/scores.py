@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, case, cast, func, literal_column
 
-from demerit.panels.rates import share
 from demerit.panels.tables import Column, Value
 from demerit.quality import GRADE_ORDER, gpa_points
+from demerit.rates import share
 from demerit.store.schema import session_signals
 
 GRADES = tuple(grade for grade in GRADE_ORDER if grade is not None)

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from sqlalchemy import and_, case, func, select
 
 from demerit.panels.choosing import is_many, narrowed, over_chosen
-from demerit.panels.rates import share
 from demerit.panels.scores import SCORE_COLUMNS, SCORE_SUMS, scores_of, whole
 from demerit.panels.tables import SESSIONS, Ask, Column, Found, Panel, Row, Value, View, ranked
+from demerit.rates import share
 from demerit.store.filters import conditions, is_child, with_signals
 from demerit.store.schema import session_signals, sessions
 

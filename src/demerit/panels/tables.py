@@ -171,7 +171,7 @@ MODEL = Column("model", "", "as the log names it; null: the log does not tell")
 
 
 def rate_columns(name: str, of: str) -> tuple[Column, Column, Column]:
-    """The columns of a `Rate`."""
+    """The columns of a `Share`."""
     return (
         Column(f"{name}_rate", "share", f"`{name}` over `{of}`"),
         Column(f"{name}_rate_low", "share", "lower end of its 95 % interval (Wilson)"),

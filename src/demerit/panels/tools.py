@@ -10,9 +10,9 @@ from sqlalchemy import ColumnElement, func, select
 
 from demerit.model import CallStatus
 from demerit.panels.choosing import chooses_all, narrowed, of_chosen
-from demerit.panels.rates import wilson
 from demerit.panels.scores import count_if, whole
 from demerit.panels.tables import MODEL, SESSIONS, Ask, Column, Found, Panel, Row, Value, View, ranked, rate_columns
+from demerit.rates import wilson
 from demerit.store.filters import Filter, hidden_sessions
 from demerit.store.schema import session_defects, session_tools
 

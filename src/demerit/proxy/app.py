@@ -22,6 +22,7 @@ import aiohttp
 import msgspec
 import uvicorn
 from multidict import CIMultiDict
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from yarl import URL
 
 from demerit import __version__
@@ -29,6 +30,7 @@ from demerit.defects import DefectLedger, LoopGuardTrip
 from demerit.proxy.chat import read_request
 from demerit.proxy.exchange import Ended, Exchange, Record, Stage
 from demerit.proxy.gate import (
+    HEAD_LIMIT_BYTES,
     Gate,
     Headers,
     Reply,
@@ -42,7 +44,7 @@ from demerit.proxy.gate import (
 from demerit.proxy.keeping import Keeping
 from demerit.proxy.options import Options, Upstream
 from demerit.proxy.sse import comment, encode
-from demerit.proxy.status import METRICS_TYPE, InFlight, Metrics, Status, UpstreamStatus, schema, status
+from demerit.proxy.status import METRICS_TYPE, RECENT, InFlight, Metrics, Status, UpstreamStatus, schema, status
 
 log = logging.getLogger("demerit.proxy")
 
@@ -57,8 +59,8 @@ _BODY_S = 60.0
 """Longest silence of a client within its request."""
 _WHOLE_LIMIT_BYTES = 32 << 20
 """A whole answer that is longer is passed on as it comes, and is not read."""
+_LONG_BODY_BYTES = 1 << 20
 _MODELS_EVERY_S = 300.0
-_RECENT = 20
 _EMBEDDING = frozenset(("embedding", "embeddings", "embed"))
 
 
@@ -176,7 +178,7 @@ class Proxy:
         self._gate = Gate(options, host)
         self._upstreams = {upstream.name: _Upstream(upstream) for upstream in options.upstreams}
         self._turns: set[_Turn] = set()
-        self._recent: deque[Record] = deque(maxlen=_RECENT)
+        self._recent: deque[Record] = deque(maxlen=RECENT)
         self._metrics = Metrics()
         self._stage_failures: dict[str, int] = {}
         self._uncounted: dict[str, int] = {}
@@ -268,7 +270,11 @@ class Proxy:
     async def _chat(self, request: _Request) -> None:
         at = datetime.now(UTC)
         exchange = Exchange(self.options, self.ledger, self._stage_failed)
-        step = exchange.request(request.body, at, request.header(b"x-demerit-session-id"))
+        session = request.header(b"x-demerit-session-id")
+        if len(request.body) < _LONG_BODY_BYTES:
+            step = exchange.request(request.body, at, session)
+        else:  # beside the others, who would wait for it
+            step = await asyncio.to_thread(exchange.request, request.body, at, session)
         if step is None:
             await self._pass_on(request)
             return
@@ -432,10 +438,10 @@ class Proxy:
                 return
             await request.reply(self._no_route(request))
             return
-        for end in _UNCOUNTED:
-            if request.path.endswith(end) and not request.path.endswith(_CHAT):
-                self._uncounted[request.path] = self._uncounted.get(request.path, 0) + 1
-                self._changes += 1
+        end = next((end for end in _UNCOUNTED if request.path in (end, f"/v1{end}")), None)
+        if end is not None and request.method == "POST":
+            self._uncounted[f"/v1{end}"] = self._uncounted.get(f"/v1{end}", 0) + 1
+            self._changes += 1
         upstream = self._upstreams[found.name]
         turn = _Turn(request.path, False, time.monotonic())
 
@@ -751,7 +757,9 @@ class Proxy:
         await self._send_own(scope, send, msgspec.json.encode(schema()))
 
     async def _send_metrics(self, scope: Message, receive: Receive, send: Send) -> None:
-        await self._send_own(scope, send, self._metrics.render(self.status()), METRICS_TYPE.encode())
+        # Beside the requests: a thousand models take a tenth of a second.
+        body = await asyncio.to_thread(self._metrics.render, self.status())
+        await self._send_own(scope, send, body, METRICS_TYPE.encode())
 
     async def _send_health(self, scope: Message, receive: Receive, send: Send) -> None:
         await self._send_own(scope, send, b'{"status":"ok"}')
@@ -926,6 +934,28 @@ def _only_embeds(model: Mapping[str, Any]) -> bool:
 # --- the server -----------------------------------------------------------------------------------------------
 
 
+class _Connection(HttpToolsProtocol):
+    """uvicorn's connection, with an end to how long the head of a request may be: it would keep any amount of it."""
+
+    _head_bytes = 0
+
+    def on_message_begin(self) -> None:
+        self._head_bytes = 1
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._head_bytes = 0
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._head_bytes and not self.transport.is_closing():
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_LIMIT_BYTES:
+                self.transport.write(b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n")
+                self.transport.close()
+
+
 class Server(uvicorn.Server):
     """uvicorn for a proxy: it says nothing of its own, and its status streams end when it is asked to stop."""
 
@@ -933,7 +963,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 proxy,
-                http="httptools",
+                http=_Connection,
                 loop="uvloop" if _has_uvloop() else "asyncio",
                 ws="none",
                 lifespan="on",
@@ -954,9 +984,9 @@ class Server(uvicorn.Server):
         if self._announce is not None:
             self._announce()
 
-    def handle_exit(self, sig: int, frame: Any) -> None:
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._proxy.stop_streams()
-        super().handle_exit(sig, frame)
+        await super().shutdown(sockets)
 
 
 def _has_uvloop() -> bool:

@@ -125,7 +125,7 @@ class Exchange:
         request = self._guarded("read", lambda: read_request(body, with_messages=mode != "off"))
         if request is None:
             return None
-        self.model = request.model or "(unnamed)"
+        self.model = request.model[:256] or "(unnamed)"
         self.streaming = request.streaming
         if mode == "off" or request.messages is None:
             return body

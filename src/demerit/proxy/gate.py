@@ -27,6 +27,10 @@ _OPEN_PATHS = ("/health",)
 _JSON: Headers = [(b"content-type", b"application/json")]
 
 
+HEAD_LIMIT_BYTES = 64 << 10
+"""Longest head of a request: its line and its headers."""
+
+
 class Reply(NamedTuple):
     """An answer of the proxy's own."""
 
@@ -54,6 +58,8 @@ class Gate:
 
         The host comes first: a page of another site that got its name pointed at this machine is stopped by it.
         """
+        if sum(len(name) + len(value) for name, value in headers) > HEAD_LIMIT_BYTES:
+            return reply_error(431, "the headers are over 64 KiB; send fewer", "headers_too_large")
         named = [value for name, value in headers if name == b"host"]
         host = named[0].decode("latin-1") if len(named) == 1 else ""
         if not self._knows(host):

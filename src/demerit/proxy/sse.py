@@ -54,10 +54,9 @@ class Reader:
             return lone + self._hold(chunk)
         end -= len(window) - len(chunk)
         self.overlong = False
+        block = chunk if end == len(chunk) else chunk[:end]
         if self._held:
-            block = self.rest() + chunk[:end]
-        else:
-            block = chunk if end == len(chunk) else chunk[:end]
+            block = self.rest() + block
         if end < len(chunk):
             block += self._hold(chunk[end:])
         return lone + block if lone else block

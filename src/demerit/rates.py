@@ -9,7 +9,7 @@ Z_95 = 1.959963984540054
 """Between minus and plus so many standard deviations lie 95 % of a normal distribution."""
 
 
-class Rate(NamedTuple):
+class Share(NamedTuple):
     """A share with its 95 % interval, each from 0 to 1; all None where there was nothing to have a share of."""
 
     value: float | None
@@ -17,7 +17,7 @@ class Rate(NamedTuple):
     high: float | None
 
 
-def wilson(hits: int, of: int) -> Rate:
+def wilson(hits: int, of: int) -> Share:
     """The share of `hits` among `of` cases with its 95 % score interval. Raises ValueError unless 0 <= hits <= of.
 
     Unlike the textbook's plus-minus it stays within 0 and 1, and says something of "none of three" too.
@@ -26,7 +26,7 @@ def wilson(hits: int, of: int) -> Rate:
     if not 0 <= hits <= of:
         raise ValueError(f"{hits} of {of} is no share")
     if of == 0:
-        return Rate(None, None, None)
+        return Share(None, None, None)
     share = hits / of
     weight = Z_95 * Z_95 / of
     middle = (share + weight / 2) / (1 + weight)
@@ -34,7 +34,7 @@ def wilson(hits: int, of: int) -> Rate:
     # At both ends the bound is exact, and rounding must not push it past the share.
     low = 0.0 if hits == 0 else max(0.0, middle - half)
     high = 1.0 if hits == of else min(1.0, middle + half)
-    return Rate(share, low, high)
+    return Share(share, low, high)
 
 
 def share(part: float, of: float) -> float | None:

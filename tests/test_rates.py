@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demerit.panels.rates import Rate, share, wilson
+from demerit.rates import Share, share, wilson
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_the_interval_is_the_published_one(hits: int, of: int, low: float, high:
 
 
 def test_nothing_to_have_a_share_of_is_none() -> None:
-    assert wilson(0, 0) == Rate(None, None, None)
+    assert wilson(0, 0) == Share(None, None, None)
     assert share(0, 0) is None
 
 

@@ -1,0 +1,1 @@
+"""The processes that `benchmarks.proxy` starts: a fast upstream, those who ask, and what is put between them."""
