@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
@@ -62,6 +62,7 @@ LABEL_CHARS = 240
 _WINDOW_FACTOR = 4  # two texts in turn fill half a window each, so it must hold well over twice the limit
 _PERIODS = (2, 3, 4)
 _ROUNDS = 3
+_NO_MATCHES = dict.fromkeys(_PERIODS, 0)
 
 
 class GuardConfig(msgspec.Struct, frozen=True):
@@ -384,8 +385,8 @@ class LoopDetector:
 
     def __init__(self, config: GuardConfig = DEFAULTS) -> None:
         self._config = config
-        limits = [limit for limit in (config.repeat_limit, config.read_only_limit) if limit is not None]
-        self._floor = min(limits, default=0)
+        low, high = config.repeat_limit, config.read_only_limit
+        self._floor = low or 0 if high is None else high if low is None else min(low, high)
         self.interrupt()
 
     def interrupt(self) -> None:
@@ -443,7 +444,7 @@ class StagnationDetector:
     def __init__(self, limit: int | None = DEFAULTS.stagnation_limit) -> None:
         self.limit = limit
         self._texts: deque[str] = deque()
-        self._counts: Counter[str] = Counter()
+        self._counts: dict[str, int] = {}
         self._asked: str | None = None
 
     def check(self, text: str) -> int:
@@ -451,7 +452,7 @@ class StagnationDetector:
         if self.limit is None or not text:
             return 0
         self._texts.append(text)
-        self._counts[text] += 1
+        self._counts[text] = self._counts.get(text, 0) + 1
         if len(self._texts) > max(1, _WINDOW_FACTOR * self.limit):
             oldest = self._texts.popleft()
             self._counts[oldest] -= 1
@@ -491,7 +492,7 @@ class Scanner:
         # What each batch was answered last, by Python's own keyed hashes: a log may have a million batches.
         self._answered: dict[int, int | None] = {}
         self._recent: deque[tuple[str, str | None]] = deque(maxlen=max(_PERIODS))
-        self._matches = dict.fromkeys(_PERIODS, 0)
+        self._matches = _NO_MATCHES.copy()
         self._last = _NOTHING
 
     def feed(self, turn: Turn) -> Scan:
@@ -505,7 +506,7 @@ class Scanner:
             if self._recent:  # batches since the last such turn: there is a run to end
                 self._loops.interrupt()
                 self._recent.clear()
-                self._matches = dict.fromkeys(_PERIODS, 0)
+                self._matches = _NO_MATCHES.copy()
             is_nudge = not self._stagnation.interrupt(turn.text if turn.role == "user" else None)
             if not (is_nudge and self._last.trip is LoopGuardTrip.stagnation):
                 self._last = _NOTHING

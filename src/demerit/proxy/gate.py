@@ -58,9 +58,13 @@ class Gate:
 
         The host comes first: a page of another site that got its name pointed at this machine is stopped by it.
         """
-        if sum(len(name) + len(value) for name, value in headers) > HEAD_LIMIT_BYTES:
+        size, named = 0, []
+        for name, value in headers:
+            size += len(name) + len(value)
+            if name == b"host":
+                named.append(value)
+        if size > HEAD_LIMIT_BYTES:
             return reply_error(431, "the headers are over 64 KiB; send fewer", "headers_too_large")
-        named = [value for name, value in headers if name == b"host"]
         host = named[0].decode("latin-1") if len(named) == 1 else ""
         if not self._knows(host):
             told = f"the host {host[:100]!r} is not one of this proxy's" if host else "the request names no one host"
