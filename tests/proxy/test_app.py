@@ -706,3 +706,12 @@ def test_it_serves_many_at_a_time() -> None:
 def test_listening_where_somebody_else_does_says_so() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
         module.listen("127.0.0.1", taken.getsockname()[1])
+
+
+def test_a_client_that_stops_within_its_request_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BODY_S", 0.1)
+    with between(up.whole(up.answer("Hi"))) as (base, _, upstream):
+        for sent in (b"", b'{"model":'):
+            head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n"
+            assert raw(base, head + sent).startswith(b"HTTP/1.1 408 ")
+        assert upstream.requests == []

@@ -53,7 +53,8 @@ class Played:
         self.ledger = DefectLedger(AT)
         self.failures: list[Stage] = []
         self.exchange = Exchange(options(mode), self.ledger, lambda stage, error: self.failures.append(stage))
-        self.step = self.exchange.request(body, AT)
+        assert self.exchange.read(body) or self.failures
+        self.step = self.exchange.guard(AT)
         self.got = b""
         if isinstance(self.step, Reply):
             return
@@ -308,7 +309,8 @@ def test_a_last_frame_without_its_blank_line_counts_and_goes_out_as_it_came() ->
 def test_how_a_whole_turn_ends(body: bytes, defects: dict[str, int], turns: dict[str, int]) -> None:
     ledger = DefectLedger(AT)
     exchange = Exchange(options("off"), ledger, pytest.fail)  # type: ignore[arg-type]
-    exchange.request(ASK, AT)
+    exchange.read(ASK)
+    exchange.guard(AT)
     exchange.forwarded()
     exchange.answered(is_stream=False)
     exchange.finish_whole(body)
@@ -338,7 +340,8 @@ def test_an_answer_counts_the_same_streamed_and_whole(answer: tuple[list[dict[st
             message[name] = (message.get(name) or "") + value if isinstance(value, str) else value or message.get(name)
     whole = DefectLedger(AT)
     exchange = Exchange(options("off"), whole, pytest.fail)  # type: ignore[arg-type]
-    exchange.request(ASK, AT)
+    exchange.read(ASK)
+    exchange.guard(AT)
     exchange.forwarded()
     exchange.answered(is_stream=False)
     exchange.finish_whole(json.dumps({"choices": [{"message": message, "finish_reason": reason}]}).encode())
@@ -486,7 +489,8 @@ def test_a_refusal_says_what_repeated_and_the_setting(body: bytes, code: str, na
 def test_a_decision_holds_hashes_only() -> None:
     ledger = DefectLedger(AT)
     exchange = Exchange(options("refuse"), ledger, pytest.fail)  # type: ignore[arg-type]
-    exchange.request(looping(3), AT, session="my session")
+    exchange.read(looping(3))
+    exchange.guard(AT, session="my session")
     decision = exchange.decision
     assert decision is not None
     assert (decision.at, decision.model, decision.mode, decision.detector) == (AT, "m", "refuse", LoopGuardTrip.loop)
@@ -499,7 +503,9 @@ def test_a_decision_holds_hashes_only() -> None:
 
 def test_a_request_is_not_counted_before_it_goes() -> None:
     ledger = DefectLedger(AT)
-    Exchange(options(), ledger, pytest.fail).request(looping(3), AT)  # type: ignore[arg-type]
+    exchange = Exchange(options(), ledger, pytest.fail)  # type: ignore[arg-type]
+    exchange.read(looping(3))
+    exchange.guard(AT)
     assert ledger.snapshot() == {}
     assert ledger.turns() == {}
 
@@ -507,7 +513,8 @@ def test_a_request_is_not_counted_before_it_goes() -> None:
 def test_a_model_without_a_name_has_one_in_the_counts() -> None:
     ledger = DefectLedger(AT)
     exchange = Exchange(options(), ledger, pytest.fail)  # type: ignore[arg-type]
-    assert exchange.request(b'{"messages":[]}', AT) == b'{"messages":[]}'
+    assert exchange.read(b'{"messages":[]}')
+    assert exchange.guard(AT) == b'{"messages":[]}'
     exchange.forwarded()
     assert list(ledger.snapshot()) == ["(unnamed)"]
 
@@ -515,7 +522,7 @@ def test_a_model_without_a_name_has_one_in_the_counts() -> None:
 @pytest.mark.parametrize("body", [b"", b"not JSON", b"[1]", b'"text"'])
 def test_what_is_no_request_is_forwarded_uncounted(body: bytes) -> None:
     ledger = DefectLedger(AT)
-    assert Exchange(options(), ledger, pytest.fail).request(body, AT) is None  # type: ignore[arg-type]
+    assert not Exchange(options(), ledger, pytest.fail).read(body)  # type: ignore[arg-type]
     assert ledger.snapshot() == {}
 
 

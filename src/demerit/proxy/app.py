@@ -56,6 +56,8 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 _CHAT = "/chat/completions"
 _UNCOUNTED = ("/responses", "/messages", "/completions")
 """Ends of the paths of other ways to ask a model: passed through, and counted in no counter."""
+_QUICK_S = 0.05
+"""A turn that is over by then is not looked after: whether its client left does not matter any more."""
 _BODY_S = 60.0
 """Longest silence of a client within its request."""
 _WHOLE_LIMIT_BYTES = 32 << 20
@@ -123,8 +125,8 @@ class _Turn:
     """One request that is being served: what the status shows of it, and what may end it early."""
 
     __slots__ = (
-        "begun", "commented", "comments", "first_byte", "heard", "left", "model", "phase", "reused", "sending",
-        "stalled", "streaming", "task", "ticks",
+        "begun", "commented", "comments", "first_byte", "heard", "leaving", "left", "model", "phase", "reused",
+        "sending", "stalled", "streaming", "task", "ticks",
     )  # fmt: skip
 
     def __init__(self, model: str, streaming: bool, now: float) -> None:
@@ -145,6 +147,8 @@ class _Turn:
         self.left = False
         self.stalled = False
         self.task: asyncio.Task[Any] | None = None
+        self.leaving: asyncio.Task[None] | None = None
+        """Waits for the client to leave; None as long as the turn is young."""
         self.ticks: asyncio.TimerHandle
 
     def cancel(self) -> None:
@@ -185,7 +189,7 @@ class Proxy:
         self._uncounted: dict[str, int] = {}
         self._changes = 0
         self._begun = time.monotonic()
-        self._tick_s = min(5.0, max(0.02, min(options.idle_s, options.keepalive_s) / 4))
+        self._tick_s = min(5.0, max(0.02, min(options.idle_s, options.keepalive_s, options.first_byte_s) / 4))
         self._session: aiohttp.ClientSession | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._closing = asyncio.Event()
@@ -271,18 +275,16 @@ class Proxy:
     async def _chat(self, request: _Request) -> None:
         at = datetime.now(UTC)
         exchange = Exchange(self.options, self.ledger, self._stage_failed)
-        session = request.header(b"x-demerit-session-id")
-        if len(request.body) < _LONG_BODY_BYTES:
-            step = exchange.request(request.body, at, session)
-        else:  # beside the others, who would wait for it
-            step = await asyncio.to_thread(exchange.request, request.body, at, session)
-        if step is None:
+        is_long = len(request.body) > _LONG_BODY_BYTES  # read beside the others, who would wait for it
+        if not (await asyncio.to_thread(exchange.read, request.body) if is_long else exchange.read(request.body)):
             await self._pass_on(request)
             return
         found = upstream_for(exchange.model, self.options.upstreams)
         if found is None:
             await request.reply(self._no_upstream(exchange.model))
             return
+        session = request.header(b"x-demerit-session-id")
+        step = await asyncio.to_thread(exchange.guard, at, session) if is_long else exchange.guard(at, session)
         turn = _Turn(exchange.model, exchange.streaming, time.monotonic())
         self._keep(exchange, at)
         if isinstance(step, Reply):
@@ -368,6 +370,7 @@ class Proxy:
                     turn.sending = turn.heard
                     await request.send_body(out)
                     turn.sending = None
+                    turn.heard = clock()  # a client that took long is no silence of the upstream's
         except (aiohttp.ClientError, OSError):
             stop = "broken"
         except asyncio.CancelledError:
@@ -466,9 +469,10 @@ class Proxy:
         """Copy what is left of an answer. One that breaks off breaks off for the client as well."""
         try:
             while chunk := await response.content.readany():
-                turn.heard = turn.sending = time.monotonic()
+                turn.sending = time.monotonic()
                 await request.send_body(chunk)
                 turn.sending = None
+                turn.heard = time.monotonic()
         except (aiohttp.ClientError, OSError):
             raise _Left from None  # the server closes a connection whose answer was not ended
         await request.send_body(b"", more=False)
@@ -569,18 +573,21 @@ class Proxy:
         turn.heard = time.monotonic()
         for attempt in (1, 2):
             try:
-                async with asyncio.timeout(self.options.first_byte_s):
-                    return await self._client().request(
-                        request.method,
-                        url,
-                        headers=headers,
-                        data=body or None,
-                        allow_redirects=False,
-                        trace_request_ctx=turn,
-                    )
-            except TimeoutError as error:
-                if isinstance(error, aiohttp.ConnectionTimeoutError):
-                    return self._unreached(upstream, "did not take the connection in time", "upstream_unreachable", 504)
+                return await self._client().request(
+                    request.method,
+                    url,
+                    headers=headers,
+                    data=body or None,
+                    allow_redirects=False,
+                    trace_request_ctx=turn,
+                )
+            except TimeoutError:
+                return self._unreached(upstream, "did not take the connection in time", "upstream_unreachable", 504)
+            except asyncio.CancelledError:
+                if not turn.stalled:
+                    raise
+                turn.uncancel()
+                turn.stalled = False
                 return self._unreached(
                     upstream,
                     f"sent nothing for {self.options.first_byte_s:g} s",
@@ -589,7 +596,8 @@ class Proxy:
                     "first_byte_timeout",
                 )
             except aiohttp.ClientConnectorError as error:
-                reason = getattr(error.os_error, "strerror", None) or str(error.os_error)
+                cause = getattr(error, "os_error", None)  # one about a certificate has none
+                reason = getattr(cause, "strerror", None) or str(cause or error)
                 return self._unreached(upstream, f"cannot be reached ({reason})", "upstream_unreachable", 502)
             except (aiohttp.ServerDisconnectedError, ConnectionResetError, aiohttp.ClientOSError):
                 if attempt == 2 or not turn.reused:
@@ -631,15 +639,8 @@ class Proxy:
         """Run `ask` when the upstream has a place, or refuse. Raises _Left when the client leaves, before or during."""
         loop = asyncio.get_running_loop()
         turn.task = asyncio.current_task()
-        leaving = loop.create_task(_gone(request.receive))
-
-        def left(task: asyncio.Task[None]) -> None:
-            if not task.cancelled():
-                turn.left = True
-                turn.cancel()
-
-        leaving.add_done_callback(left)
-        turn.ticks = loop.call_later(self._tick_s, self._tick, turn, request)
+        # Most that is quick is over before anybody can leave, and is spared a task.
+        turn.ticks = loop.call_later(_QUICK_S, self._watch, turn, request)
         self._turns.add(turn)
         self._changes += 1
         admitted = False
@@ -657,11 +658,24 @@ class Proxy:
             raise _Left from None
         finally:
             turn.ticks.cancel()
-            leaving.cancel()
+            if turn.leaving is not None:
+                turn.leaving.cancel()
             self._turns.discard(turn)
             self._changes += 1
             if admitted and takes_a_place:
                 upstream.release()
+
+    def _watch(self, turn: _Turn, request: _Request) -> None:
+        """Begin to look after a turn: whether its client leaves, and what `_tick` looks at."""
+
+        def left(task: asyncio.Task[None]) -> None:
+            if not task.cancelled():
+                turn.left = True
+                turn.cancel()
+
+        turn.leaving = asyncio.get_running_loop().create_task(_gone(request.receive))
+        turn.leaving.add_done_callback(left)
+        self._tick(turn, request)
 
     def _tick(self, turn: _Turn, request: _Request) -> None:
         """Look at one turn now and then: whether it has to end, or its client to be kept warm."""
@@ -673,7 +687,9 @@ class Proxy:
             if now - turn.sending > options.idle_s:  # the client takes nothing: what it was sent is held for it here
                 turn.left = True
                 turn.cancel()
-        elif turn.phase == "answering" and now - turn.heard > options.idle_s:
+        elif turn.phase != "queued" and now - turn.heard > (
+            options.idle_s if turn.phase == "answering" else options.first_byte_s
+        ):
             turn.stalled = True
             turn.cancel()
         elif turn.comments and now - max(turn.heard, turn.commented) >= options.keepalive_s:
@@ -872,10 +888,8 @@ async def _body(receive: Receive, headers: Headers, limit_bytes: int) -> bytes |
     parts: list[bytes] = []
     size = 0
     while True:
-        try:
-            async with asyncio.timeout(_BODY_S):
-                message = await receive()
-        except TimeoutError:
+        message = await _in_time(receive)
+        if message is None:
             return reply_error(
                 408,
                 f"nothing more of the request came for {_BODY_S:g} s",
@@ -892,6 +906,30 @@ async def _body(receive: Receive, headers: Headers, limit_bytes: int) -> bytes |
             parts.append(part)
         if not message.get("more_body", False):
             return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def _in_time(receive: Receive) -> Message | None:
+    """The next message of a client; None when it sends none for too long."""
+    task = asyncio.current_task()
+    assert task is not None
+    is_late = False
+
+    def end() -> None:
+        nonlocal is_late
+        is_late = True
+        task.cancel()
+
+    # Less work than asyncio.timeout, and nearly always the message is here already.
+    timer = asyncio.get_running_loop().call_later(_BODY_S, end)
+    try:
+        return await receive()
+    except asyncio.CancelledError:
+        if not is_late:
+            raise
+        task.uncancel()
+        return None
+    finally:
+        timer.cancel()
 
 
 async def _gone(receive: Receive) -> None:

@@ -1,7 +1,8 @@
 """One request through the proxy, as a state machine without input or output: what it is told, and what to do then.
 
     exchange = Exchange(options, ledger, failed)
-    step = exchange.request(body, at)        # a Reply of ours, or the body to forward
+    exchange.read(body)                      # whose model it is, and so where it goes
+    step = exchange.guard(at)                # a Reply of ours, or the body to forward
     exchange.forwarded()                     # it goes to the upstream now: from here on it counts
     exchange.answered(200, is_stream=True)
     exchange.feed(chunk) -> bytes            # what the client gets now
@@ -106,6 +107,8 @@ class Exchange:
         self.decision: Decision | None = None
         """What goes to the trips log at once; None where the guard had nothing to say."""
         self.was_scanned = False
+        self._body = b""
+        self._request: Request | None = None
         self._scan: Scan | None = None
         self.ended: Ended | None = None
         self._facts: AnswerFacts | None = AnswerFacts()
@@ -115,21 +118,26 @@ class Exchange:
 
     # --- the request ------------------------------------------------------------------------------------------
 
-    def request(self, body: bytes, at: datetime, session: str | None = None) -> Reply | bytes | None:
-        """What to do with a body: refuse it with this reply, or forward these bytes; None where it is no JSON object,
-        which is forwarded as it is and counted nowhere.
+    def read(self, body: bytes) -> bool:
+        """Read who is asked for what. False where it is no JSON object: that is forwarded as it is, and not counted."""
+        self._body = body
+        with_messages = self._options.guard_mode != "off"
+        self._request = self._guarded("read", lambda: read_request(body, with_messages))
+        if self._request is None:
+            return False
+        self.model = self._request.model[:256] or "(unnamed)"
+        self.streaming = self._request.streaming
+        return True
+
+    def guard(self, at: datetime, session: str | None = None) -> Reply | bytes:
+        """What to do with the request that was read: refuse it with this reply, or forward these bytes.
 
         session: what the client calls the conversation; None where it does not say.
         """
-        mode = self._options.guard_mode
-        request = self._guarded("read", lambda: read_request(body, with_messages=mode != "off"))
-        if request is None:
-            return None
-        self.model = request.model[:256] or "(unnamed)"
-        self.streaming = request.streaming
-        if mode == "off" or request.messages is None:
+        body, request = self._body, self._request
+        if self._options.guard_mode == "off" or request is None or request.messages is None:
             return body
-        found = self._guarded("guard", lambda: scan(request.messages, self._options.guard))
+        found: Scan | None = self._guarded("guard", lambda: scan(request.messages, self._options.guard))
         if found is None:
             return body
         self.was_scanned = True
@@ -137,7 +145,7 @@ class Exchange:
         if found.trip is None:
             return body
         self.decision = self._guarded("guard", lambda: self._decided(request, found, at, session))
-        if mode == "refuse":
+        if self._options.guard_mode == "refuse":
             self.ended = "guard_refused"
             self._count_request(refused=True)
             return _refusal(found)
