@@ -30,7 +30,7 @@ __all__ = [
     "Usage",
 ]
 
-PARSE_EPOCH = 1
+PARSE_EPOCH = 2
 """Recorded with all that is stored of a log. Raise it when a parser, what the store keeps of a session, or a prompt's
 facts change: every stored session is then read again from its archived bytes. A test of golden projections fails when
 output drifts without it."""

@@ -446,3 +446,30 @@ def test_defects_have_denominators_of_their_own(store: Store) -> None:
     keys = rows(ask(store, "defects"), "model", "agent", "agent_version", "responses")
     assert keys == [("m1", "claude-code", "1.0", 8), ("m1", "claude-code", "2.0", 2), ("m2", "claude-code", "2.0", 0)]
     assert rows(ask(store, "defects", "model", Filter(model="m2")), "model") == [("m2",)]
+
+
+def test_repetitions_are_shares_of_what_could_repeat(store: Store) -> None:
+    filled(
+        store,
+        {
+            "answers": 20,
+            "repetitions": {
+                "batches": 10,
+                "repeats_seen": 5,
+                "identical_repeats": 4,
+                "repeats_not_evaluated": 1,
+                "repeats_rescued": 0,
+                "loops": 2,
+                "stagnations": 5,
+                "cycles": 1,
+            },
+        },
+        {"answers": 2, "model": "m2"},
+    )
+    names = (
+        *("batches", "repeats_seen", "identical_repeats", "repeats_not_evaluated"),
+        *("loops", "repeats_rescued", "cycles", "stagnations"),
+    )
+    table = ask(store, "defects", "model")
+    assert rows(table, "model", *names) == [("m1", 10, 5, 4, 1, 2, 0, 1, 5), ("m2", *(None,) * 8)]
+    assert rows(table, *(f"{name}_rate" for name in names[2:])) == [(0.8, 0.2, 0.2, 0, 0.1, 0.25), (None,) * 6]

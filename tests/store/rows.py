@@ -95,12 +95,15 @@ def add_session(
     truncated: int = 0,
     empty: int = 0,
     reasoning_only: int = 0,
+    repetitions: Mapping[str, int] | None = None,
     **columns: Any,
 ) -> int:
     """The id of a new session: prompts and answers in turn, evenly over its minutes, all calls with the last answer.
 
     started: None for a log without times. last: its last sign of life, where that is not its end.
-    signals_version: None where it is not graded yet. files: changes by path. columns: of `sessions`, as they are.
+    signals_version: None where it is not graded yet. files: changes by path.
+    repetitions: columns of `session_defects` of each of its models; None where nobody looked.
+    columns: of `sessions`, as they are.
     """
     number = connection.execute(select(func.count()).select_from(sessions)).scalar_one() + 1
     name = source_id or f"session-{number}"
@@ -163,6 +166,7 @@ def add_session(
             reasoning_only=reasoning_only if has_answers else 0,
             calls=of_models[of_model],
             invalid=sum(call.model == of_model and call.status == "invalid" for call in calls),
+            **(repetitions or {}),
         )
     if signals_version is not None:
         failures = sum(call.status in ("failed", "invalid") for call in calls)

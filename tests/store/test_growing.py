@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 from msgspec import to_builtins
-from tests.parsers.claude_lines import Line, assistant, call, result, usage, user
+from sqlalchemy import select
+from tests.parsers.claude_lines import Line, assistant, call, line, result, usage, user
 from tests.store.killing import contents, difference, settings_for
 
 from demerit import ingest
 from demerit.store import Store, growing
 from demerit.store.reads import read_report
+from demerit.store.schema import session_defects
 
 LATER = datetime(2040, 1, 1, tzinfo=UTC)
 WRITTEN = LATER.timestamp() - 7200
@@ -93,6 +95,46 @@ def working(turns: int) -> list[Line]:
     return lines
 
 
+def circling(turns: int, seed: int) -> list[Line]:
+    """An agent that says and does few different things, and what a person, the harness and sub-agents say meanwhile."""
+    chosen = random.Random(seed)
+    lines = working(5)
+    calls = [("Bash", "a"), ("Bash", "b"), ("Read", "a")]
+    made = ("calls", "round", "run", "both", "text", "texts", "prompt", "reminder", "sidechain", "summary")
+    second = 100.0
+    for turn in range(turns):
+        [kind] = chosen.choices(made, (8, 4, 3, 2, 2, 2, 2, 1, 1, 0.4))
+        batches: dict[str, list[Any]] = {
+            "calls": [[chosen.choice(calls)]],
+            "round": [[one] for one in chosen.choice([calls[:2], calls]) * 3],
+            "run": [[chosen.choice(calls)]] * 4,
+            "both": [chosen.sample(calls, 2)],
+            "sidechain": [[calls[0]]],
+        }
+        for place, many in enumerate(batches.get(kind, [])):
+            aside = {"isSidechain": kind == "sidechain"}
+            names = [f"t_{turn}_{place}_{number}" for number in range(len(many))]
+            asked = [call(name, tool, command=given) for name, (tool, given) in zip(names, many, strict=True)]
+            second += 1
+            lines.append(assistant(*asked, id=f"m_{turn}_{place}", second=second, **aside))
+            told = chosen.choice("xy") if chosen.random() < 0.3 else "x"
+            lines += [result(name, told, second=second, **aside) for name in names if chosen.random() < 0.97]
+        for place in range({"text": 1, "texts": 7}.get(kind, 0)):
+            second += 1
+            lines.append(assistant(chosen.choice(["Done."] * 9 + ["Waiting."]), id=f"m_{turn}_{place}", second=second))
+            if chosen.random() < 0.3:
+                lines.append(user("continue", second))
+        second += 1
+        if kind == "prompt":
+            lines.append(user(chosen.choice(["continue", "No."]), second))
+        elif kind == "reminder":
+            lines.append(user("Look at the list.", second, isMeta=True))
+        elif kind == "summary":
+            lines.append(line("system", second, subtype="compact_boundary", compactMetadata={"trigger": "auto"}))
+            lines.append(user("Summary.", second, isCompactSummary=True))
+    return lines
+
+
 def encoded(lines: list[Line]) -> list[bytes]:
     return [json.dumps(line).encode() + b"\n" for line in lines]
 
@@ -101,11 +143,24 @@ def test_a_long_run_is_added_to_line_by_line(tmp_path: Path, database_url: str, 
     lines = encoded(working(30))
     begun = len(b"".join(lines[:40]))
     cuts, at = [begun], begun
-    for line in lines[40:-1]:
-        at += len(line)
+    for one in lines[40:-1]:
+        at += len(one)
         cuts.append(at)
     compare(tmp_path, database_url, b"".join(lines), cuts)
     assert grown[True] >= 20, "lines are added, not read again"
+
+
+@pytest.mark.parametrize("seed", [1, 2, 4])
+def test_rounds_are_found_wherever_the_log_was_cut(tmp_path: Path, grown: Counter[bool], seed: int) -> None:
+    lines = encoded(circling(60, seed))
+    ends = [len(b"".join(lines[:at])) for at in range(12, len(lines))]
+    url = f"sqlite:///{tmp_path / 'demerit.db'}"
+    compare(tmp_path, url, b"".join(lines), ends)
+    assert grown[True] > grown[False], "lines are added, not read again"
+    with Store.open(url) as store, store.reading() as connection:
+        [row] = connection.execute(select(session_defects)).mappings()
+    found = ("identical_repeats", "repeats_not_evaluated", "repeats_rescued", "loops", "stagnations", "cycles")
+    assert all(row[name] for name in found), "there is something to be equal"
 
 
 @pytest.mark.parametrize("agent", ["claude", "codex"])

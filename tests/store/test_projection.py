@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -9,16 +10,31 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.quality.sessions import JUST_NOW, LONG_AGO, NOW, agent, harness, human, request, session, tool
+from tests.quality.sessions import (
+    API_ERROR,
+    INTERRUPT,
+    JUST_NOW,
+    LONG_AGO,
+    NOW,
+    agent,
+    harness,
+    human,
+    request,
+    session,
+    tool,
+)
 from tests.store.logs import at, project, without_cost
 
-from demerit.model import Body, CallStatus, Message, Session, Usage
+from demerit.defects import LoopGuardTrip
+from demerit.loops import scan
+from demerit.model import Body, CallStatus, Event, Message, Session, ToolCall, Usage
 from demerit.quality import assess
 from demerit.store import projection
 from demerit.store.projection import (
     HEADS,
     UNDATED,
     Projection,
+    Rounds,
     below,
     is_request_key,
     message_key,
@@ -168,6 +184,15 @@ def test_a_text_is_kept_once_in_its_first_place_and_under_the_number_it_had() ->
     assert again.texts.used == {one + 3 * TEXT_SPACE for one in (1, 2, 3, 4)}
 
 
+def test_answers_that_differ_in_an_image_alone_are_two_texts_and_an_empty_one_is_a_third() -> None:
+    results = [Body("shot", 9000, "d1"), Body("shot", 9000, "d2"), Body("shot", 9000, "d1"), Body("", 2, "d3")]
+    calls = [msgspec.structs.replace(tool(), result=result) for result in results]
+    [part] = projected(human(), agent("", *calls)).parts()
+    assert [(unpacked(one.data), one.words) for one in part.texts[1:]] == [("shot", "shot")] * 2 + [("", None)]
+    first, second, third, empty = (row["result_id"] for row in dicts(tool_calls, part.calls))
+    assert (first, len({first, second, empty})) == (third, 3)
+
+
 def test_a_body_that_was_left_in_its_log_is_read_there_and_any_other_is_at_hand() -> None:
     asked: list[int] = []
 
@@ -191,6 +216,178 @@ def test_a_plain_text_is_one_that_every_database_takes(text: str) -> None:
     assert "\0" not in found
     assert len(found) == len(text)
     assert plain(found) == found
+
+
+# --- going round in circles -------------------------------------------------------------------------------------
+
+
+def answered(name: str = "Bash", answer: str | None = "same", **fields: Any) -> ToolCall:
+    """A call with what it was answered; equal answers are equal. None: that is not known."""
+    body = None if answer is None else Body(answer, len(answer), answer)
+    return msgspec.structs.replace(tool(name, **fields), result=body)
+
+
+def turn(*answers: str | None, **fields: Any) -> dict[str, Any]:
+    """A turn that makes one and the same call, and only with each answer another."""
+    return agent("", *(answered(input=f"x{at}", answer=answer) for at, answer in enumerate(answers)), **fields)
+
+
+SAME = turn("same")
+OTHER = agent("", answered("Edit"))
+SUMMARY = harness("What was done so far.", notice="compaction_summary")
+WAITING = agent("Waiting.")
+NUDGE = human("continue")
+NUDGED = (WAITING, NUDGE)
+
+
+def rounds(made: Projection) -> dict[str, Rounds]:
+    """By model, of those with any."""
+    found = {}
+    for row in dicts(session_defects, made.sums.rows[3]):
+        one = Rounds(**{name: row[name] for name in Rounds.__struct_fields__})
+        if one != Rounds():
+            found[row["model"]] = one
+    return found
+
+
+@pytest.mark.parametrize(
+    ("spoken", "batches", "expected"),
+    [
+        pytest.param([SAME, OTHER, SAME], 3, {"repeats_seen": 1, "identical_repeats": 1}, id="a call comes again"),
+        pytest.param(
+            [SAME, SAME, SAME],
+            3,
+            {"repeats_seen": 2, "identical_repeats": 2, "loops": 1},
+            id="the third of one kind in a row is a loop",
+        ),
+        pytest.param(
+            [SAME, SAME, harness("Look at the list."), SAME],
+            3,
+            {"repeats_seen": 2, "identical_repeats": 2},
+            id="a reminder between the calls reached the model, and ends the run",
+        ),
+        pytest.param(
+            [SAME, SAME, INTERRUPT, SAME],
+            3,
+            {"repeats_seen": 2, "identical_repeats": 2},
+            id="so does an interruption",
+        ),
+        pytest.param(
+            [SAME, SAME, API_ERROR, SAME],
+            3,
+            {"repeats_seen": 2, "identical_repeats": 2, "loops": 1},
+            id="the note of an API error did not reach it",
+        ),
+        pytest.param(
+            [SAME, {**SAME, "sidechain": True}, human("dig", sidechain=True), SAME],
+            2,
+            {"repeats_seen": 1, "identical_repeats": 1},
+            id="a sub-agent neither counts nor comes between",
+        ),
+        pytest.param(
+            [turn("same", "other"), agent("", *reversed(turn("same", "other")["calls"]))],
+            2,
+            {"repeats_seen": 1, "identical_repeats": 1},
+            id="the order of parallel calls plays no part",
+        ),
+        pytest.param([turn("a"), turn("b")], 2, {"repeats_seen": 1}, id="another answer is no identical repeat"),
+        pytest.param(
+            [turn("a"), turn("b"), turn("c")],
+            3,
+            {"repeats_seen": 2, "repeats_rescued": 1},
+            id="changing answers keep the third from being a loop",
+        ),
+        pytest.param(
+            [turn(None), SAME, turn(None)],
+            3,
+            {"repeats_seen": 2, "repeats_not_evaluated": 2, "loops": 1},
+            id="an answer that is not known can be compared with none",
+        ),
+        pytest.param(
+            [agent("", answered(input=None))] * 3, 3, {}, id="an input that was not recorded is equal to no other"
+        ),
+        pytest.param(
+            [agent("", answered(id="1")), agent("", answered(id="1"))], 1, {}, id="the line of a call told again"
+        ),
+        pytest.param([SAME, SAME, SUMMARY, SAME], 3, {"repeats_seen": 1, "identical_repeats": 1}, id="a compaction"),
+        pytest.param(
+            [SAME, OTHER] * 3,
+            6,
+            {"repeats_seen": 4, "identical_repeats": 4, "cycles": 1},
+            id="the third round of two turns is a cycle",
+        ),
+        pytest.param([NUDGE, *NUDGED * 5, WAITING], 0, {"stagnations": 1}, id="the sixth time that a text is said"),
+        pytest.param([NUDGE, *NUDGED * 5, human("No."), WAITING], 0, {}, id="somebody said something new meanwhile"),
+        pytest.param(
+            [WAITING, human("continue", has_image=True)] * 6, 0, {}, id="an image is never the one that came before"
+        ),
+    ],
+)
+def test_rounds(spoken: list[dict[str, Any]], batches: int, expected: dict[str, int]) -> None:
+    wanted = Rounds(batches, **expected)
+    assert rounds(projected(human(), *spoken)) == ({"claude-opus-4-8": wanted} if wanted != Rounds() else {})
+
+
+def test_a_compaction_that_left_no_summary_is_one() -> None:
+    made = projected(human(), SAME, SAME, SAME, events=(Event("compaction", message_ordinal=2),))
+    assert rounds(made)["claude-opus-4-8"] == Rounds(batches=3, repeats_seen=1, identical_repeats=1)
+
+
+def test_a_repeat_is_of_the_model_that_made_it() -> None:
+    made = projected(human(), turn("same", model="m1"), turn("same", model="m1"), turn("same", model="m2"))
+    assert rounds(made) == {
+        "m1": Rounds(batches=2, repeats_seen=1, identical_repeats=1),
+        "m2": Rounds(batches=1, repeats_seen=1, identical_repeats=1, loops=1),
+    }
+
+
+_CALLS = st.tuples(st.sampled_from(["Read", "Edit"]), st.sampled_from("ab"), st.sampled_from(["x", "x", "y", None]))
+_SCRIPTS = st.lists(
+    st.one_of(
+        st.lists(_CALLS, min_size=1, max_size=2),
+        st.sampled_from(["Waiting.", "Done."]),
+        st.sampled_from(["continue", "No."]).map(lambda text: (text,)),
+    ).flatmap(lambda step: st.integers(1, 7).map(lambda times: [step] * times)),
+    max_size=8,
+)
+
+
+@given(_SCRIPTS)
+def test_a_log_tells_what_a_proxy_would_have_reported(script: list[list[Any]]) -> None:
+    """script: calls with their answers, or a text of the model's, or in a tuple one of the user's."""
+    wire: list[dict[str, Any]] = []
+    spoken, expected = [], Rounds()
+    for number, step in enumerate(step for steps in script for step in steps):
+        if isinstance(step, tuple):
+            wire.append({"role": "user", "content": step[0]})
+            spoken.append(human(step[0]))
+            continue
+        calls = step if isinstance(step, list) else []
+        made = [
+            {"id": f"{number}.{place}", "function": {"name": name, "arguments": json.dumps({"command": given})}}
+            for place, (name, given, _) in enumerate(calls)
+        ]
+        wire.append({"role": "assistant", "content": None if calls else step, "tool_calls": made})
+        wire += [
+            {"role": "tool", "tool_call_id": f"{number}.{place}", "content": answer}
+            for place, (_, _, answer) in enumerate(calls)
+            if answer is not None
+        ]
+        logged = [
+            answered(name, answer, input=given, id=f"{number}.{place}")
+            for place, (name, given, answer) in enumerate(calls)
+        ]
+        spoken.append(agent("" if calls else step, *logged))
+        found = scan(wire)
+        expected.batches += bool(calls)
+        expected.repeats_seen += found.repeat_seen
+        expected.identical_repeats += found.identical
+        expected.repeats_not_evaluated += found.not_evaluated
+        expected.repeats_rescued += found.rescued
+        expected.loops += found.trip is LoopGuardTrip.loop
+        expected.stagnations += found.trip is LoopGuardTrip.stagnation
+        expected.cycles += found.cycle
+    assert rounds(projected(*spoken)).get("claude-opus-4-8", Rounds()) == expected
 
 
 # --- requests -----------------------------------------------------------------------------------------------------

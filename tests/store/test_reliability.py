@@ -250,10 +250,10 @@ def mount(folder: Path, *options: str) -> None:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 1.2 MB."""
+    """A disk of 1.4 MB."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mount(folder, "size=1200k")
+    mount(folder, "size=1400k")
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 

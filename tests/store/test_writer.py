@@ -335,6 +335,17 @@ def test_one_answer_in_many_lines_counts_with_its_largest_output(store: Store) -
     assert (found["requests"], found["input"], found["output"]) == (1, 10, 41)
 
 
+def test_a_repeat_of_what_was_replayed_counts_once_and_where_it_was_made(store: Store) -> None:
+    """Every turn of these makes the same call and gets the same answer."""
+    found = in_every_order(
+        store, parsed({"a": turns(3), "b": renamed(turns(3), "b") + turns(1, "a", 3, "b") + turns(1, "b", 4)})
+    )
+    counted = {name: [row for row in found["session_defects"] if f"('{name}', " in row] for name in "ab"}
+    for name, batches, repeats in (("a", 3, 2), ("b", 2, 2)):
+        [row] = counted[name]
+        assert f"'batches': {batches}, 'repeats_seen': {repeats}, 'identical_repeats': {repeats}," in row
+
+
 def test_prompts_of_replayed_turns_are_no_prompts_of_the_session(store: Store) -> None:
     """Appendix D 15: 50 turns in a file that replays them all, and one more."""
     keep(store, "a", read(*turns(50), source=Source("a")))

@@ -7,18 +7,30 @@ read whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, Table, and_, delete, exists, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Table, and_, delete, exists, func, insert, or_, select, update
 
-from demerit.model import PARSE_EPOCH, Body, CallStatus
+from demerit.model import PARSE_EPOCH, Body, CallStatus, Event, Message, ToolCall
 from demerit.parsers.records import Resumed
+from demerit.quality.assess import Replays
 from demerit.store.engines import insert_rows
 from demerit.store.filters import microseconds
 from demerit.store.grading import stored_messages
-from demerit.store.projection import COST_DIGITS, HEADS, Projection, Sums, UsageRow, add_up, plain
+from demerit.store.projection import (
+    COST_DIGITS,
+    HEADS,
+    Projection,
+    Rounds,
+    RoundsFolder,
+    Sums,
+    UsageRow,
+    add_up,
+    answers_of,
+    plain,
+)
 from demerit.store.schema import (
     events,
     file_changes,
@@ -34,7 +46,7 @@ from demerit.store.schema import (
     usage_events,
 )
 from demerit.store.texts import TEXT_SPACE
-from demerit.store.writer import LogRow, forget_texts, keep_texts, stored_prompts
+from demerit.store.writer import LogRow, StoredTurn, forget_texts, keep_texts, stored_prompts, stored_turns
 
 _CALLS_LOOKED_AT = 2000
 """Earlier calls of which a new one may be a repetition: as far back as a parser remembers."""
@@ -73,11 +85,20 @@ def grow(
     ).scalar()
     known = _KnownTexts(connection, number)
     next_text = 0 if last is None else last - base + 1
-    new = Projection(number, told.session, whole, known, next_text, None, None, log.path, tail.after_us)
+    turns = tail.turns()
+    replays = Replays()
+    wanted = [(turn.message, turn.calls) for turn in turns]
+    wanted += [(one, [call for call in one.calls if not replays.is_one(call)]) for one in told.session.messages]
+    past = _Past(connection, number, told, _batches_of(wanted))
+    rounds = past.folder(told.session.events)
+    new = Projection(number, told.session, whole, known, next_text, None, None, log.path, tail.after_us, rounds)
     if _repeats(connection, number, told, new):
         return None
     new.prepare()
-    old = tail.sums(told)
+    before = past.folder(tail.compactions(told.events_kept))
+    for turn in turns:
+        before.add(turn.message, turn.calls, turn.said)
+    old = tail.sums(told, before.by_model)
     tail.forget(told.events_kept)
     _insert(connection, number, told, new)
     forget_texts(connection, sorted(tail.text_ids - new.texts.used))
@@ -216,7 +237,16 @@ class _Tail:
             own.update(self._connection.execute(query).scalars())
         return own
 
-    def sums(self, told: Resumed) -> Sums:
+    def turns(self) -> list[StoredTurn]:
+        return stored_turns(self._connection, None, self._of_messages)
+
+    def compactions(self, events_kept: int) -> list[Event]:
+        """Those that are told anew."""
+        told = (events.c.session_id == self._number, events.c.place >= events_kept, events.c.kind == "compaction")
+        ordinals = self._connection.execute(select(events.c.message_ordinal).where(*told)).scalars()
+        return [Event("compaction", message_ordinal=ordinal) for ordinal in ordinals]
+
+    def sums(self, told: Resumed, rounds: Mapping[str, Rounds]) -> Sums:
         connection = self._connection
         columns = [column for column in usage_events.c if column.name != "session_id"]
         rows = connection.execute(
@@ -232,6 +262,7 @@ class _Tail:
             stored_prompts(connection, self._number, self._first),
             [UsageRow(*row) for row in rows],
             {(row[0], row[1]) for row in connection.execute(uncounted)},
+            rounds,
             self.after_us,
         )
 
@@ -261,6 +292,155 @@ def _insert(connection: Connection, number: int, told: Resumed, new: Projection)
     insert_rows(connection, usage_events, requests)
     later = [(number, place + told.events_kept, *rest) for _, place, *rest in new.event_rows()]
     insert_rows(connection, events, later)
+
+
+# --- what came before, as far as it tells of repeats -----------------------------------------------------------
+
+_LONGEST_ROUND = 4
+_TEXTS_LOOKED_AT = 100  # more than the window in which a text repeats
+_AT_A_TIME = 16
+_OF_THE_MODEL = (messages.c.role == "assistant", messages.c.author == "agent", messages.c.notice.is_(None))
+
+_Batch = tuple[tuple[str, str], ...]
+"""The calls of a turn, each a name and the hash of its input, sorted."""
+
+
+class _Past:
+    """Of a session's messages before the told ones, those without which a `RoundsFolder` would judge these otherwise.
+
+    That is where the runs, rounds and texts stand that the newest turns are in, and when each of the told batches came
+    last: few messages, however long the session is.
+    """
+
+    def __init__(self, connection: Connection, number: int, told: Resumed, wanted: Iterable[_Batch]) -> None:
+        """wanted: the told batches, and those that were told in their place until now."""
+        self._connection = connection
+        self._number = number
+        self._first = told.first
+        kept = (events.c.session_id == number, events.c.place < told.events_kept, events.c.kind == "compaction")
+        compacted = connection.execute(select(func.max(events.c.message_ordinal)).where(*kept)).scalar()
+        self._begin = 0 if compacted is None else compacted + 1
+        """What came before it was compacted away."""
+        between, cleared = self._between()
+        after = between[-1].message.ordinal if between else self._begin - 1
+        batches = self._batches(after)
+        is_text = (messages.c.calls == 0, messages.c.text_id.is_not(None), messages.c.ordinal > cleared)
+        said = self._read(_TEXTS_LOOKED_AT, *_OF_THE_MODEL, *is_text)
+        self._recent = [*between, *reversed(said), *reversed(batches)]
+        known = set(_batches_of((turn.message, turn.calls) for turn in batches))
+        before = batches[-1].message.ordinal if batches else self._first
+        self._earlier = self._last_of([batch for batch in dict.fromkeys(wanted) if batch not in known], before)
+
+    def folder(self, told: Iterable[Event]) -> RoundsFolder:
+        """One that has read the past. told: the events since."""
+        folder = RoundsFolder(told)
+        for turn in self._earlier:
+            folder.add(turn.message, turn.calls, turn.said, counts=False)
+        folder.interrupt()
+        for turn in self._recent:
+            folder.add(turn.message, turn.calls, turn.said, counts=False)
+        return folder
+
+    def _between(self) -> tuple[list[StoredTurn], int]:
+        """What was said to the model last, as far back as tells what is a nudge; and the ordinal of the last of it that
+        is none: after it any text is new."""
+        found: list[StoredTurn] = []
+        cleared = -1
+        later: StoredTurn | None = None
+        for turn in self._back(messages.c.role != "assistant"):
+            message = turn.message
+            if message.notice == "compaction_summary":
+                self._begin = message.ordinal
+                # Nothing before it is read here: it need not put an end to that.
+                turn = turn._replace(message=msgspec.structs.replace(message, notice=None))
+            found.insert(0, turn)
+            if message.role == "system":
+                cleared = max(cleared, message.ordinal)
+                continue
+            if later is not None and (later.message.has_image or message.has_image or later.said != turn.said):
+                cleared = max(cleared, later.message.ordinal)
+            later = turn
+            if cleared >= 0 or self._begin == message.ordinal:
+                break
+        # The first of all is no nudge either.
+        return found, cleared if later is None else max(cleared, later.message.ordinal)
+
+    def _batches(self, after: int) -> list[StoredTurn]:
+        """The newest turns with calls behind a message, newest first: as far back as tells which run and which rounds
+        they are in."""
+        found: list[StoredTurn] = []
+        unsure = set(range(1, _LONGEST_ROUND + 1))
+        for turn in self._back(*_OF_THE_MODEL, messages.c.calls > 0, messages.c.ordinal > after):
+            if not turn.calls:
+                continue
+            found.append(turn)
+            batch = _batch_of(turn.calls)
+            for period in unsure.intersection(range(1, len(found))):
+                other = found[-1 - period]
+                is_same = batch is not None and batch == _batch_of(other.calls)
+                if not is_same or (period > 1 and answers_of(turn.calls) != answers_of(other.calls)):
+                    unsure.discard(period)
+            if not unsure:
+                break
+        return found
+
+    def _last_of(self, batches: Sequence[_Batch], before: int) -> list[StoredTurn]:
+        """Where each of the batches came last before a message, in order."""
+        missing: dict[tuple[str, str], set[_Batch]] = {}
+        for batch in batches:
+            missing.setdefault(batch[0], set()).add(batch)
+        found: list[StoredTurn] = []
+        call = tool_calls.c
+        earlier = (
+            *(call.session_id == self._number, call.message_ordinal >= self._begin, call.message_ordinal < before),
+            call.is_counted,
+        )
+        inputs = list({hashed for _, hashed in missing})
+        for at in range(0, len(inputs), 500):
+            query = (
+                select(call.message_ordinal, call.name, call.input_hash)
+                .where(*earlier, call.input_hash.in_(inputs[at : at + 500]))
+                .order_by(call.message_ordinal.desc())
+            )
+            for ordinal, name, hashed in self._connection.execute(query):
+                wanted = missing.get((name, hashed))
+                if not wanted:
+                    continue
+                for turn in self._read(1, *_OF_THE_MODEL, messages.c.ordinal == ordinal):
+                    made = _batch_of(turn.calls)
+                    if made in wanted:
+                        wanted.discard(made)
+                        found.append(turn)
+        found.sort(key=lambda turn: turn.message.ordinal)
+        if found:
+            summary = (messages.c.notice == "compaction_summary", messages.c.ordinal > found[0].message.ordinal)
+            for turn in self._read(1, *summary):
+                return [one for one in found if one.message.ordinal > turn.message.ordinal]
+        return found
+
+    def _back(self, *where: ColumnElement[bool]) -> Iterator[StoredTurn]:
+        """The messages of that kind, newest first."""
+        last = self._first
+        while part := self._read(_AT_A_TIME, *where, messages.c.ordinal < last):
+            yield from part
+            last = part[-1].message.ordinal
+
+    def _read(self, most: int, *where: ColumnElement[bool]) -> list[StoredTurn]:
+        """The newest messages of that kind in the session's own conversation, newest first."""
+        turn = messages.c
+        ours = (turn.session_id == self._number, turn.ordinal >= self._begin, turn.ordinal < self._first)
+        return stored_turns(self._connection, most, *ours, ~turn.is_sidechain, *where, newest=True)
+
+
+def _batches_of(turns: Iterable[tuple[Message, Sequence[ToolCall]]]) -> list[_Batch]:
+    return [batch for message, calls in turns if not message.sidechain and (batch := _batch_of(calls))]
+
+
+def _batch_of(calls: Sequence[ToolCall]) -> _Batch | None:
+    """None where it is equal to no other."""
+    if any(call.input_hash is None for call in calls):
+        return None
+    return tuple(sorted((plain(call.name), call.input_hash or "") for call in calls)) or None
 
 
 # --- moving the sums -------------------------------------------------------------------------------------------

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from demerit.model import Body, CallStatus, Message, Session, ToolCall, Usage
+from demerit.defects import LoopGuardTrip
+from demerit.loops import Call, Scanner, Turn
+from demerit.model import Body, CallStatus, Event, Message, Session, ToolCall, Usage
 from demerit.pricing import cost_usd
 from demerit.quality import PROMPT_FACTS_VERSION, PromptFacts, classify_prompt, prompt_hygiene
 from demerit.quality.advice import AdviceFolder
@@ -167,9 +169,10 @@ class Projection:
         now: datetime | None,
         path: str,
         after_us: int | None = None,
+        rounds: RoundsFolder | None = None,
     ) -> None:
         """now: the session is graded at once if it has settled by this time; None: these are its last messages alone.
-        path: where its log is. after_us: see `add_up`.
+        path: where its log is. after_us: see `add_up`. rounds: has read what comes before these messages.
         whole: the first characters of a body that was left in its log, None where it has no place there.
         known_texts: ids of the texts that are kept of this session already, by digest; they keep them.
         next_text: number, in the session, of its next new text.
@@ -181,11 +184,19 @@ class Projection:
         self.heads: list[int] = []
         self.prompts: dict[int, PromptFacts] = {}
         self.repeated_calls: set[tuple[int, int]] = set()
+        self.rounds = RoundsFolder(session.events) if rounds is None else rounds
         self.usage = _requests(session)
         self.texts = _Texts(session_id, whole, known_texts, next_text)
         self.digest = self._look_through()
         self.sums = add_up(
-            session, session_id, session.messages, self.prompts, self.usage, self.repeated_calls, after_us
+            session,
+            session_id,
+            session.messages,
+            self.prompts,
+            self.usage,
+            self.repeated_calls,
+            self.rounds.by_model,
+            after_us,
         )
         self.report = None
         """Its card, where it has settled. It holds if nothing of the session stands in another one."""
@@ -208,9 +219,13 @@ class Projection:
                 said = said or title_from(message.text)
                 if message.author == "human":
                     self.prompts[message.ordinal] = classify_prompt(message.text)
+            calls = []
             for call in message.calls:
                 if replays.is_one(call):
                     self.repeated_calls.add((message.ordinal, call.index))
+                else:
+                    calls.append(call)
+            self.rounds.add(message, calls, "" if calls else spoken(message))
             read.update(msgspec.msgpack.encode(message))
         title = session.title or said
         self.title = None if title is None else plain(title)
@@ -341,6 +356,10 @@ class _Texts:
     def of_body(self, kind: str, body: Body | None, ordinal: int, index: int) -> int | None:
         if body is None:
             return None
+        if kind == "output":
+            # Under the digest of all of it, images too: so that equal answers, and no others, are one text.
+            known = self._known_id(body.digest)
+            return known or self._add(body.digest, kind, self._read(body), body.bytes, ordinal, index)
         text = self._read(body)
         return self._id(kind, text, body.bytes, ordinal, index) if text else None
 
@@ -350,20 +369,30 @@ class _Texts:
 
     def _id(self, kind: str, text: str, size: int, ordinal: int, index: int | None) -> int | None:
         text = plain(text[:TEXT_CHARS])
-        digest = blake2b(text.encode(), digest_size=8).hexdigest()
+        digest = _digest(text)
+        return self._known_id(digest) or self._add(digest, kind, text, size, ordinal, index)
+
+    def _known_id(self, digest: str) -> int | None:
         known = self._ids.get(digest) or self._known.get(digest)
         if known is not None:
             self.used.add(known)
-            return known
+        return known
+
+    def _add(self, digest: str, kind: str, text: str, size: int, ordinal: int, index: int | None) -> int | None:
         if self._next >= TEXT_SPACE:
             return None
         number = self._base + self._next
         self._next += 1
         self._ids[digest] = number
         self.used.add(number)
-        words = searchable(text) if kind in INDEXED else None
+        text = plain(text[:TEXT_CHARS])
+        words = searchable(text) if text and kind in INDEXED else None
         self._new.append(Text(number, digest, kind, ordinal, index, size, packed(text), words))
         return number
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def _requests(session: Session) -> list[UsageRow]:
@@ -418,6 +447,108 @@ def _requests(session: Session) -> list[UsageRow]:
     return rows
 
 
+# --- going round in circles ------------------------------------------------------------------------------------
+
+
+class Rounds(msgspec.Struct):
+    """What of a model's turns was said before: sums of what a proxy would have reported of them, request by request."""
+
+    batches: int = 0
+    """Turns with calls, in the session's own conversation: all others are parts of these, but for `stagnations`."""
+    repeats_seen: int = 0
+    identical_repeats: int = 0
+    repeats_not_evaluated: int = 0
+    repeats_rescued: int = 0
+    loops: int = 0
+    stagnations: int = 0
+    cycles: int = 0
+
+
+class RoundsFolder:
+    """Reads a session as the loop guard would have read it off the wire, one turn after the other.
+
+    What repeats an earlier session is read as well, for the model had it before its eyes, and counts there. Messages of
+    sub-agents are other conversations: they neither count nor come between. A compaction puts a summary in the place of
+    what was said, so what comes after it repeats nothing that came before.
+    """
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self.by_model: dict[str, Rounds] = {}
+        compacted = (one.message_ordinal for one in events if one.kind == "compaction")
+        self._compacted = sorted((ordinal for ordinal in compacted if ordinal is not None), reverse=True)
+        self._scanner = Scanner()
+
+    def add(self, message: Message, calls: Sequence[ToolCall], said: str, counts: bool = True) -> None:
+        """Take in the next message. calls: its own, without lines that repeat an earlier call. said: see `spoken`."""
+        if message.sidechain:
+            return
+        while self._compacted and self._compacted[-1] < message.ordinal:
+            self._compacted.pop()
+            self._scanner = Scanner()
+        if message.notice == "compaction_summary":
+            self._scanner = Scanner()
+        turn = _turn(message, calls, said)
+        if turn is None:
+            return
+        scan = self._scanner.feed(turn)
+        if turn.role != "assistant" or not counts:
+            return
+        model = plain(message.model) if message.model else ""
+        found = self.by_model.setdefault(model, Rounds())
+        found.batches += bool(turn.calls)
+        found.repeats_seen += scan.repeat_seen
+        found.identical_repeats += scan.identical
+        found.repeats_not_evaluated += scan.not_evaluated
+        found.repeats_rescued += scan.rescued
+        found.loops += scan.trip is LoopGuardTrip.loop
+        found.stagnations += scan.trip is LoopGuardTrip.stagnation
+        found.cycles += scan.cycle
+
+    def interrupt(self) -> None:
+        """What was read until now is remembered, and nothing is a continuation of it."""
+        self._scanner.feed(Turn("system"))
+
+
+def _turn(message: Message, calls: Sequence[ToolCall], said: str) -> Turn | None:
+    """The turn that a message was on the wire; None for what was not sent, or only repeats the line of another.
+
+    Reminders, results of commands and notes of an interruption went to the model in the name of the user or the system,
+    and so come between two calls here as they do there. We would rather miss a loop than accuse of one.
+    """
+    if message.role != "assistant":
+        if message.notice == "api_error":
+            return None
+        # Of an image we know only that there was one: it is equal to no other.
+        return Turn("system" if message.role == "system" else "user", said + f" {message.ordinal}" * message.has_image)
+    if message.author != "agent" or message.notice is not None:
+        return None
+    if not message.calls:
+        return Turn("assistant", said)
+    # An input that was not recorded is equal to no other.
+    made = [Call(plain(call.name), call.input_hash or f"{message.ordinal}.{call.index}") for call in calls]
+    return Turn("assistant", "", tuple(made), answers_of(calls)) if made else None
+
+
+def spoken(message: Message) -> str:
+    """Equal for messages of equal text, as far as texts are kept; empty where there is none."""
+    return spoken_as(_digest(plain(message.text[:TEXT_CHARS])), message.text_bytes) if message.text else ""
+
+
+def spoken_as(digest: str, size: int) -> str:
+    """`spoken` of a message whose kept text has this digest. size: bytes of the whole text."""
+    return f"{digest} {size}"
+
+
+def answers_of(calls: Iterable[ToolCall]) -> str | None:
+    """Equal for equal answers to equal calls, in whatever order; None when not all are known."""
+    pairs = []
+    for call in calls:
+        if call.input_hash is None or call.result is None:
+            return None
+        pairs.append(f"{call.name} {call.input_hash} {call.result.digest}")
+    return "\n".join(sorted(pairs))
+
+
 # --- sums ------------------------------------------------------------------------------------------------------
 
 
@@ -462,6 +593,7 @@ def add_up(
     prompts: dict[int, PromptFacts],
     usage: Sequence[UsageRow],
     repeated_calls: set[tuple[int, int]],
+    rounds: Mapping[str, Rounds],
     after_us: int | None = None,
 ) -> Sums:
     """The sums of a session, or of its last messages.
@@ -470,6 +602,7 @@ def add_up(
     prompts: the facts of its human prompts with text, by ordinal.
     usage: of its requests, those that count here.
     repeated_calls: (message, call) of those that only repeat the line of an earlier call.
+    rounds: of their turns, by model: see `RoundsFolder`.
     after_us: the time of the last message before these.
     """
     hours: dict[tuple[int, str], _Hour] = {}
@@ -540,7 +673,15 @@ def add_up(
                 for key, values in tools.items()
             ],
             [(session_id, path, changes) for path, changes in files.items()],
-            [(session_id, model, *msgspec.structs.astuple(found)) for model, found in defects.items()],
+            [
+                (
+                    session_id,
+                    model,
+                    *msgspec.structs.astuple(found),
+                    *msgspec.structs.astuple(rounds.get(model, Rounds())),
+                )
+                for model, found in defects.items()
+            ],
         ),
     )
 

@@ -412,6 +412,17 @@ session_files = _clustered(
     Index("ix_session_files_path", "path", "session_id", "changes"),
 )
 
+REPETITIONS = (
+    "batches",  # turns with calls
+    "repeats_seen",
+    "identical_repeats",
+    "repeats_not_evaluated",
+    "repeats_rescued",
+    "loops",
+    "stagnations",
+    "cycles",
+)
+
 session_defects = _clustered(
     "session_defects",
     metadata,
@@ -423,11 +434,13 @@ session_defects = _clustered(
     Column("reasoning_only", Integer, nullable=False),
     Column("calls", Integer, nullable=False),
     Column("invalid", Integer, nullable=False),
+    # What the guard would have reported of the turns with calls; NULL: read by a version that did not look.
+    *(Column(name, Integer) for name in REPETITIONS),
     Index(
         "ix_session_defects_sums",
         "model",
         "session_id",
-        *("responses", "truncated", "empty", "reasoning_only", "calls", "invalid"),
+        *("responses", "truncated", "empty", "reasoning_only", "calls", "invalid", *REPETITIONS),
     ),
     CheckConstraint("truncated <= responses and empty <= responses and reasoning_only <= empty", "responses"),
     CheckConstraint("invalid <= calls", "calls"),
@@ -559,4 +572,46 @@ archived_frames = _clustered(
     Column("start", BigInteger, primary_key=True),
     Column("bytes", Integer, nullable=False),
     Column("data", LargeBinary, nullable=False),  # zstd
+)
+
+# --- what a proxy counted and decided ---------------------------------------------------------------------------
+
+model_counts = _clustered(
+    "model_counts",  # differences of a proxy's ledger, added up by the hour; a counter that is not there is 0
+    metadata,
+    Column("hour", Integer, primary_key=True),  # since 1970
+    Column("model", Text, primary_key=True),
+    Column("version", Text, primary_key=True),  # of demerit
+    Column("counter", Text, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+    CheckConstraint("value >= 0", "value"),
+)
+
+guard_trips = Table(
+    "guard_trips",  # one row a decision of the loop guard, whatever became of the request
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("at_us", BigInteger, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("mode", Text, nullable=False),
+    Column("detector", Text, nullable=False),
+    Column("signature_hash", Text),
+    Column("session_hash", Text),
+    Column("count", Integer, nullable=False),
+    Column("limit", Integer, nullable=False),
+    CheckConstraint(_one_of("mode", ("note", "refuse")), "mode"),
+    CheckConstraint(_one_of("detector", ("loop", "stagnation")), "detector"),
+    Index(None, "at_us"),
+)
+
+guard_scans = _clustered(
+    "guard_scans",  # how many requests the guard read
+    metadata,
+    Column("day", Integer, primary_key=True),  # since 1970, UTC
+    Column("model", Text, primary_key=True),
+    Column("version", Text, primary_key=True),
+    Column("mode", Text, primary_key=True),
+    Column("scanned", BigInteger, nullable=False),
+    CheckConstraint(_one_of("mode", ("note", "refuse")), "mode"),
 )

@@ -8,9 +8,22 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Table, and_, bindparam, delete, func, insert, or_, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    update,
+)
 
-from demerit.model import PARSE_EPOCH, Session
+from demerit.model import PARSE_EPOCH, Body, CallStatus, Message, Session, ToolCall
 from demerit.quality import PromptFacts
 from demerit.quality.assess import IDLE_AFTER, Replays, changed_files
 from demerit.store.engines import insert_rows
@@ -26,11 +39,14 @@ from demerit.store.grading import (
 from demerit.store.projection import (
     Project,
     Projection,
+    Rounds,
+    RoundsFolder,
     Text,
     UsageRow,
     add_up,
     is_request_key,
     plain,
+    spoken_as,
 )
 from demerit.store.schema import (
     counters,
@@ -784,6 +800,7 @@ def sum_up_again(connection: Connection, number: int) -> None:
         stored_prompts(connection, number),
         usage,
         repeated_calls(connection, number),
+        _rounds(connection, session, number),
     )
     for table in _SUMS:
         connection.execute(delete(table).where(table.c.session_id == number))
@@ -791,6 +808,73 @@ def sum_up_again(connection: Connection, number: int) -> None:
         insert_rows(connection, table, rows)
     connection.execute(update(sessions).where(sessions.c.id == number).values(is_stale=True, **sums.columns))
     forget_reports(connection, number)
+
+
+def _rounds(connection: Connection, session: Session, number: int) -> dict[str, Rounds]:
+    """What of a session's own turns was said before, by model."""
+    folder, replays = RoundsFolder(session.events), Replays()
+    first = 0
+    while part := stored_turns(connection, _AT_A_TIME, messages.c.session_id == number, messages.c.ordinal >= first):
+        for turn in part:
+            calls = [call for call in turn.message.calls if not replays.is_one(call)]
+            folder.add(turn.message, calls, turn.said, turn.is_own)
+        first = part[-1].message.ordinal + 1
+    return folder.by_model
+
+
+class StoredTurn(NamedTuple):
+    """A message as a `RoundsFolder` takes it, and nothing else of it."""
+
+    message: Message
+    calls: Sequence[ToolCall]
+    """Those that count."""
+    said: str
+    is_own: bool
+    """It does not stand in an earlier session."""
+
+
+_TOLD = ("ordinal", "role", "author", "notice", "has_image", "model")
+
+
+def stored_turns(
+    connection: Connection, most: int | None, *where: ColumnElement[bool], newest: bool = False
+) -> list[StoredTurn]:
+    """At most so many messages of a session (None: all), in order; with `newest` the last of them, newest first."""
+    turn, call = messages.c, tool_calls.c
+    query = (
+        select(*(turn[name] for name in _TOLD), turn.session_id, turn.is_sidechain, turn.is_replayed)
+        .add_columns(turn.calls, turn.text_bytes, texts.c.digest)
+        .outerjoin(texts, texts.c.id == turn.text_id)
+        .where(*where)
+        .order_by(turn.ordinal.desc() if newest else turn.ordinal)
+    )
+    rows = connection.execute(query.limit(most)).all()
+    calls: dict[int, list[tuple[ToolCall, bool]]] = {row.ordinal: [] for row in rows}
+    made = (
+        select(call.message_ordinal, call.call_index, call.name, call.status, call.call_id, call.input_hash)
+        .add_columns(call.is_counted, texts.c.digest)
+        .outerjoin(texts, texts.c.id == call.result_id)
+        .order_by(call.message_ordinal, call.call_index)
+    )
+    for part in _parts(row.ordinal for row in rows if row.calls):
+        of_these = made.where(call.session_id == rows[0].session_id, call.message_ordinal.in_(part))
+        for ordinal, index, name, status, call_id, hashed, counts, answer in connection.execute(of_these):
+            result = None if answer is None else Body("", 0, answer)
+            one = ToolCall(ordinal, index, name, "other", CallStatus(status), "", call_id, None, hashed, result=result)
+            calls[ordinal].append((one, counts))
+    return [
+        StoredTurn(
+            Message(
+                **{name: getattr(row, name) for name in _TOLD},
+                sidechain=row.is_sidechain,
+                calls=tuple(one for one, _ in calls[row.ordinal]),
+            ),
+            [one for one, counts in calls[row.ordinal] if counts],
+            "" if row.digest is None else spoken_as(row.digest, row.text_bytes),
+            not row.is_replayed,
+        )
+        for row in rows
+    ]
 
 
 def stored_prompts(connection: Connection, number: int, first: int = 0) -> dict[int, PromptFacts]:
