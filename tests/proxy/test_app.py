@@ -427,11 +427,22 @@ def test_each_request_goes_to_the_upstream_of_its_model() -> None:
 
 
 def test_with_several_upstreams_the_list_of_models_is_one() -> None:
-    with two() as (base, _, _, _):
-        assert ask(base, None, "/v1/models", "GET").json == {
+    with two() as (base, _, first, second):
+        assert ask(base, None, "/v1/models", "GET", headers={"Authorization": "Bearer of-the-first"}).json == {
             "object": "list",
             "data": [{"id": "qwen-1"}, {"id": "gpt-5"}],
         }
+        assert all(b"of-the-first" not in request.raw for request in first.requests + second.requests)
+
+
+def test_what_passes_through_breaks_off_where_the_upstream_falls_silent() -> None:
+    with between([up.Send(up.head(200, [("Content-Length", "99")]) + b"begun"), up.Stall()], idle_s=0.2) as (
+        base,
+        _,
+        _,
+    ):
+        answer = ask(base, None, "/v1/files/7", "GET")
+        assert (answer.status, answer.body, answer.is_whole) == (200, b"begun", False)
 
 
 @pytest.mark.parametrize(

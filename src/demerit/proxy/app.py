@@ -64,6 +64,7 @@ _WHOLE_LIMIT_BYTES = 32 << 20
 """A whole answer that is longer is passed on as it comes, and is not read."""
 _LONG_BODY_BYTES = 1 << 20
 _MODELS_EVERY_S = 300.0
+_LIST_LIMIT_BYTES = 8 << 20
 _EMBEDDING = frozenset(("embedding", "embeddings", "embed"))
 
 
@@ -438,7 +439,7 @@ class Proxy:
         found = self._route(request)
         if found is None:
             if request.method == "GET" and request.path.endswith("/models"):
-                await request.reply(await self._all_models(request))
+                await request.reply(await self._all_models())
                 return
             await request.reply(self._no_route(request))
             return
@@ -475,6 +476,11 @@ class Proxy:
                 turn.heard = time.monotonic()
         except (aiohttp.ClientError, OSError):
             raise _Left from None  # the server closes a connection whose answer was not ended
+        except asyncio.CancelledError:
+            if not turn.stalled:
+                raise
+            turn.uncancel()
+            raise _Left from None
         await request.send_body(b"", more=False)
 
     def _route(self, request: _Request) -> Upstream | None:
@@ -508,9 +514,9 @@ class Proxy:
             "invalid_request_error",
         )
 
-    async def _all_models(self, request: _Request) -> Reply:
+    async def _all_models(self) -> Reply:
         """The lists of all upstreams as one, each with the models that are routed to it."""
-        lists = await asyncio.gather(*(self._models_of(upstream, request) for upstream in self._upstreams.values()))
+        lists = await asyncio.gather(*map(self._models_of, self._upstreams.values()))
         data = []
         for upstream, models in zip(self._upstreams.values(), lists, strict=True):
             for model in models or ():
@@ -525,16 +531,21 @@ class Proxy:
 
     # --- what an upstream says of its models --------------------------------------------------------------------
 
-    async def _models_of(self, upstream: _Upstream, request: _Request | None = None) -> list[Any] | None:
-        """Its list of models; None where it gave none."""
-        headers = self._gate.onwards(request.headers if request else [], upstream.upstream, is_read=True)
+    async def _models_of(self, upstream: _Upstream) -> list[Any] | None:
+        """Its list of models; None where it gave none. A client's own key is for one upstream, and is shown to none."""
+        headers = self._gate.onwards([], upstream.upstream, is_read=True)
         url = URL(url_for(upstream.upstream, "/v1/models", ""), encoded=True)
         try:
             timeout = aiohttp.ClientTimeout(total=10)
             async with self._client().get(
                 url, headers=_named(headers), allow_redirects=False, timeout=timeout
             ) as response:
-                found = msgspec.json.decode(await response.read())
+                body = b""
+                async for part in response.content.iter_any():
+                    body += part
+                    if len(body) > _LIST_LIMIT_BYTES:
+                        return None
+                found = msgspec.json.decode(body)
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError, RecursionError):
             return None
         data = found.get("data") if isinstance(found, dict) else None
