@@ -36,6 +36,7 @@ def read(chunks: list[bytes]) -> tuple[list[bytes], list[bytes], bytes]:
         pytest.param(b": ping\ndata: a\nevent: x\n\n", [b"a"], id="other lines beside data"),
         pytest.param(b"\xef\xbb\xbfdata: a\n\n", [b"a"], id="a byte order mark opens the stream"),
         pytest.param(b"\n\n\ndata: a\n\n", [b"a"], id="blank lines before a frame"),
+        pytest.param(b"\n\n\r\n\xef\xbb\xbfdata: a\n\n", [b"a"], id="a byte order mark after blank lines"),
         pytest.param(b"data: a\n\ndata: b\n", [b"a"], id="a frame without its blank line is not whole"),
         pytest.param(b"datax: a\n\n", [], id="a longer name is another field"),
         pytest.param('data: {"t":"é"}\n\n'.encode(), ['{"t":"é"}'.encode()], id="characters of several bytes"),

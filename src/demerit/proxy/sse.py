@@ -92,11 +92,10 @@ def payloads(block: bytes) -> list[bytes]:
 
 
 def _payload(frame: bytes) -> bytes | None:
-    if frame.startswith(_BOM):  # it may open a stream, and means nothing
-        frame = frame[3:]
     found = None
     for line in _LINE_END.split(frame):
-        name, _, value = line.partition(b":")
+        # A byte order mark may open a stream. Here it may open any line: where a block begins depends on the chunks.
+        name, _, value = line.removeprefix(_BOM).partition(b":")
         if name == b"data":
             value = value.removeprefix(b" ")
             found = value if found is None else found + b"\n" + value
