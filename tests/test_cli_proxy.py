@@ -28,6 +28,7 @@ from demerit.config import load
 from demerit.loops import COSTLY, READ_ONLY, GuardConfig
 from demerit.proxy.options import Options, Upstream
 from demerit.store import Store
+from demerit.store.guarded import add_model_counts
 from demerit.store.schema import guard_scans, guard_trips
 
 __all__ = ["machine", "run"]
@@ -599,6 +600,31 @@ def test_no_trips_and_why(mode: str, why: str, run: Any, settings_file: Path) ->
     settings_file.write_text(f'loop_guard_mode = "{mode}"')
     ran = run("proxy", "trips", "--since", "7d")
     assert (ran.code, ran.out, ran.err) == (0, "", f"demerit: nothing in the last 7 days: {why}\n")
+
+
+def test_what_was_counted_over_some_days(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demerit.cli.choosing.moment", lambda text: NOW)
+    today = int(NOW.timestamp()) // 3600
+    with Store.open(f"sqlite:///{tmp_path / 'demerit.db'}") as store, store.writing() as connection:
+        for hour, requests in ((today, 5), (today - 24, 2), (today - 24 * 9, 90)):
+            add_model_counts(connection, hour, "1", {"qwen3": {"requests": requests, "upstream_refusals": 1}})
+    ran = run("proxy", "dashboard", "--since", "7d")
+    assert (ran.code, ran.err) == (0, "")
+    assert "1 of 1 model with something to report; 7 requests in all" in ran.out
+    assert "upstream refusals" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--since", "soon"], "--since 'soon' is no span of days"),
+        (["--since", "7d", "--once"], "leave out one of both"),
+    ],
+)
+def test_spans_that_make_no_sense(given: list[str], said: str, run: Any) -> None:
+    ran = run("proxy", "dashboard", *given)
+    assert ran.code == 2
+    assert said in ran.err
 
 
 # --- the page ---------------------------------------------------------------------------------------------

@@ -19,10 +19,11 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from demerit import dashboard
-from demerit.dashboard import NoProxy, follow, shown
+from demerit.dashboard import NoProxy, follow, kept, shown
 from demerit.defects import COUNTERS, DefectLedger, LoopGuardTrip
 from demerit.proxy.exchange import Record
 from demerit.proxy.status import InFlight, UpstreamStatus, status
+from demerit.store.guarded import CountRow
 
 SINCE = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -372,3 +373,22 @@ def test_where_nobody_listens_it_is_said_what_to_do() -> None:
         f"no proxy answers at {url} (Connection refused); start one with demerit proxy --upstream URL, "
         "or say where it is with --url"
     )
+
+
+def test_counts_of_the_store_add_up_over_hours_and_versions() -> None:
+    counts = [
+        CountRow(7, "m", "1", "requests", 3),
+        CountRow(7, "m", "1", "streamed_turns", 3),
+        CountRow(8, "m", "2", "requests", 1),
+        CountRow(8, "m", "2", "streamed_turns", 1),
+        CountRow(8, "m", "2", "stream_errors", 1),
+        CountRow(8, "m", "2", "of_a_newer_version", 5),
+        CountRow(8, "n", "2", "requests", 2),
+    ]
+    document = kept(counts, datetime(2026, 12, 1, tzinfo=UTC))
+    assert document["models"]["m"]["defects"]["requests"] == 4
+    rates = {rate["name"]: (rate["numerator"], rate["denominator"]) for rate in document["models"]["m"]["rates"]}
+    assert rates["stream_errors/streamed_turns"] == (1, 4)
+    lines = "\n".join(line.plain for line in shown(document, 120))
+    assert "1 of 2 models with something to report; 6 requests in all, since 2026-12-01 00:00 UTC" in lines
+    assert "25 %" in lines

@@ -22,11 +22,12 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from demerit.defects import COUNTERS, DEFECTS
+from demerit.defects import COUNTERS, DEFECTS, TURNS, ModelDefectCounts, ModelTurnCounts, rates
 from demerit.proxy.sse import Reader, payloads
 from demerit.render import clean, count
+from demerit.store.guarded import CountRow
 
-__all__ = ["NoProxy", "follow", "shown"]
+__all__ = ["NoProxy", "follow", "kept", "print_lines", "shown"]
 
 RETRY_S = 1.0
 _SILENCE_S = 60.0  # a proxy says something every 15 s at least, unless it was set otherwise
@@ -66,7 +67,7 @@ def follow(url: str, key: str | None, console: Console, once: bool = False, expl
             found = _whole(url, key)
         except _Away as away:
             raise NoProxy(_start_one(str(away))) from None
-        _print(console, shown(_document(found, url), console.width, explain))
+        print_lines(console, shown(_document(found, url), console.width, explain))
         return
     document: dict[str, Any] | None = None
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
@@ -89,7 +90,8 @@ def _start_one(reason: str) -> str:
     return f"{reason}; start one with demerit proxy --upstream URL, or say where it is with --url"
 
 
-def _print(console: Console, lines: Iterable[Text]) -> None:
+def print_lines(console: Console, lines: Iterable[Text]) -> None:
+    """Print lines, each on its own."""
     with console:  # one write for all of them
         for line in lines:
             console.print(line, no_wrap=True, overflow="ignore", crop=False)
@@ -173,6 +175,21 @@ def shown(document: Mapping[str, Any], width: int, explain: bool = False) -> lis
     elif told:
         lines += [Text(), *_wrapped(Text("--explain says what each row counts", "dim"), width)]
     return lines
+
+
+def kept(counts: Iterable[CountRow], since: datetime) -> dict[str, Any]:
+    """What the store has counted, in the form of a status document: of all proxies that wrote it, in all versions."""
+    models: dict[str, dict[str, int]] = {}
+    for row in counts:
+        of_model = models.setdefault(row.model, {})
+        of_model[row.counter] = of_model.get(row.counter, 0) + row.value
+    told = {}
+    for model, of_model in models.items():
+        defects = ModelDefectCounts(**{name: of_model.get(name, 0) for name in DEFECTS})
+        turns = ModelTurnCounts(**{name: of_model.get(name, 0) for name in TURNS})
+        told[model] = {"defects": defects, "turns": turns, "rates": rates(defects, turns)}
+    document: dict[str, Any] = msgspec.to_builtins({"models": told, "started_at": since})
+    return document
 
 
 def _head(document: Mapping[str, Any], width: int) -> list[Text]:

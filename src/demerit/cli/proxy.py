@@ -408,9 +408,21 @@ def dashboard(
     ] = None,
     once: Annotated[bool, Option("--once", help="Print what it shows now, and end.")] = False,
     explain: Annotated[bool, Option("--explain", help="Say what each row counts.")] = False,
+    since: Annotated[
+        str | None,
+        Option(
+            metavar="SPAN", help="What was counted in these days up to today, from the database: no proxy has to run."
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> int:
-    """Show what a running proxy is doing and has counted, live until Ctrl-C."""
+    """Show what a running proxy is doing and has counted, live until Ctrl-C; or what all have, over some days."""
+    if since is not None:
+        if url or once:
+            raise Misuse(
+                "--since reads the database, and --url and --once are for a running proxy: leave out one of both"
+            )
+        return _over(since, explain)
     from demerit.config import BadSetting, load
 
     try:
@@ -426,6 +438,28 @@ def dashboard(
             follow(there, _key_for(there, settings), console_for(sys.stdout, os.environ), once=once, explain=explain)
     except NoProxy as error:
         raise Misuse(str(error)) from None
+    return 0
+
+
+def _over(since: str, explain: bool) -> int:
+    """Show what was counted in some days."""
+    from demerit.cli.choosing import days_of
+
+    days = days_of(since)
+    if days is None or days < 1:
+        raise Misuse(f"--since {since!r} is no span of days; write it like 30d or 4w")
+    with opened() as at:
+        from demerit import dashboard as view
+        from demerit.store.guarded import model_counts
+        from demerit.terminal import console_for
+
+        begin = at.now.astimezone(UTC) - timedelta(days - 1)
+        begin = begin.replace(hour=0, minute=0, second=0, microsecond=0)
+        hours = (int(begin.timestamp()) // 3600, int(at.now.timestamp()) // 3600 + 1)
+        with at.store.reading() as connection:
+            document = view.kept(model_counts(connection, *hours), begin)
+        console = console_for(sys.stdout, os.environ)
+        write(lambda: view.print_lines(console, view.shown(document, console.width, explain)))
     return 0
 
 
