@@ -263,6 +263,7 @@ export interface RecentRequest {
     | "guard_refused"
     | "no_end"
     | "stalled"
+    | "stopped"
     | "unreadable_frame"
     | "upstream_error"
     | "upstream_refused";

@@ -726,3 +726,48 @@ def test_a_client_that_stops_within_its_request_is_told(monkeypatch: pytest.Monk
             head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n"
             assert raw(base, head + sent).startswith(b"HTTP/1.1 408 ")
         assert upstream.requests == []
+
+
+def test_when_the_proxy_stops_what_is_still_being_answered_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_DRAIN_S", 0.2)
+    begun = b"".join(up.chat("Hi", finish=None, done=False))
+    script = [*up.open_stream([begun]), up.Stall()]
+    with up.upstream(script, [up.Stall()], up.whole(up.answer("Hi"))) as upstream:
+        answers: list[Answer] = []
+        with running(options_for(upstream.url)) as (base, proxy):
+            threads = [threading.Thread(target=lambda: answers.append(ask(base, STREAM))) for _ in range(2)]
+            for number, thread in enumerate(threads):
+                thread.start()
+                upstream.wait_for(number + 1)
+            eventually(lambda: turns(proxy).get("streamed_turns") == 1, "the stream did not begin")
+        for thread in threads:
+            thread.join(10)
+        assert sorted(answer.status for answer in answers) == [200, 503]
+        streamed, refused = sorted(answers, key=lambda answer: answer.status)
+        assert refused.code == "proxy_stopped"
+        assert streamed.body.startswith(begun + b'data: {"error"')
+        assert b'"proxy_stopped"' in streamed.body
+        assert streamed.body.endswith(b"data: [DONE]\n\n")
+        assert defects(proxy) == {"requests": 2}, "nobody failed"
+        assert turns(proxy) == {"scanned": 2, "streamed_turns": 1}
+
+
+@pytest.mark.parametrize("line", [b"TRACE /v1/models", b"CONNECT evil.example:443", b"OPTIONS *"])
+def test_methods_that_are_none_of_its_business(line: bytes) -> None:
+    with between(up.whole({})) as (base, _, upstream):
+        got = raw(base, line + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 2)
+        assert got[9:12] in (b"405", b"400")
+        assert upstream.requests == []
+
+
+def test_events_under_another_content_type_flow_where_a_stream_was_asked_for() -> None:
+    script = [*up.until_close([STREAMED], headers=[("Content-Type", "text/plain")])]
+    with between(script) as (base, proxy, _):
+        assert ask(base, STREAM).body == STREAMED
+        assert turns(proxy)["streamed_turns"] == 1
+
+
+def test_headers_keep_their_characters() -> None:
+    with between(up.whole({})) as (base, _, upstream):
+        raw(base, b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX-Own: caf\xc3\xa9\r\nConnection: close\r\n\r\n", 2)
+        assert upstream.requests[0].header("x-own") == b"caf\xc3\xa9"

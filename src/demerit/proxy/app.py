@@ -15,13 +15,16 @@ import socket
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import aiohttp
 import msgspec
 import uvicorn
+from aiohttp.client_proto import ResponseHandler
 from multidict import CIMultiDict
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from yarl import URL
@@ -29,7 +32,7 @@ from yarl import URL
 from demerit import __version__
 from demerit.defects import DefectLedger, LoopGuardTrip
 from demerit.proxy.chat import read_request
-from demerit.proxy.exchange import Ended, Exchange, Record, Stage
+from demerit.proxy.exchange import Ended, Exchange, Record, Stage, Stop
 from demerit.proxy.gate import (
     HEAD_LIMIT_BYTES,
     Gate,
@@ -65,6 +68,10 @@ _WHOLE_LIMIT_BYTES = 32 << 20
 _LONG_BODY_BYTES = 1 << 20
 _MODELS_EVERY_S = 300.0
 _LIST_LIMIT_BYTES = 8 << 20
+_DRAIN_S = 10.0
+"""How long answers may go on when the proxy is told to stop."""
+_PIPELINED = 1000
+"""Requests of one connection that may wait for their turn; uvicorn would take any number of them."""
 _EMBEDDING = frozenset(("embedding", "embeddings", "embed"))
 
 
@@ -102,7 +109,8 @@ class _Upstream:
             if place.done() and not place.cancelled():
                 self.release()
             else:
-                self.waiting.remove(place)
+                with suppress(ValueError):  # `release` passes over one that was cancelled, and takes it out
+                    self.waiting.remove(place)
             if isinstance(error, TimeoutError):
                 return False
             raise
@@ -122,12 +130,26 @@ class _Upstream:
         self.last_error = what
 
 
+class _ToUpstream(ResponseHandler):
+    """aiohttp's connection, which would give an answer that nobody asked for to whoever has the connection next, and
+    take framing that breaks within a body for silence."""
+
+    def is_connected(self) -> bool:
+        return super().is_connected() and not (self._buffer or self._tail or self._exception)
+
+    def data_received(self, data: bytes) -> None:
+        body = self._payload
+        super().data_received(data)
+        if self._exception is not None and body is not None and not body.is_eof() and body.exception() is None:
+            body.set_exception(aiohttp.ClientPayloadError("what came is no HTTP"))
+
+
 class _Turn:
     """One request that is being served: what the status shows of it, and what may end it early."""
 
     __slots__ = (
         "begun", "commented", "comments", "first_byte", "heard", "leaving", "left", "model", "phase", "reused",
-        "sending", "stalled", "streaming", "task", "ticks",
+        "sending", "stalled", "stopped", "streaming", "task", "ticks",
     )  # fmt: skip
 
     def __init__(self, model: str, streaming: bool, now: float) -> None:
@@ -147,6 +169,8 @@ class _Turn:
         """Whether the upstream was asked over a connection that had served before."""
         self.left = False
         self.stalled = False
+        self.stopped = False
+        """Whether the proxy ended it, as it was told to stop."""
         self.task: asyncio.Task[Any] | None = None
         self.leaving: asyncio.Task[None] | None = None
         """Waits for the client to leave; None as long as the turn is young."""
@@ -195,9 +219,15 @@ class Proxy:
         self._background: set[asyncio.Task[None]] = set()
         self._closing = asyncio.Event()
 
-    def stop_streams(self) -> None:
-        """End the status streams, which would keep a server from stopping."""
+    async def drain(self, wait_s: float) -> None:
+        """End the status streams at once, and after so long, in words, all that is still being answered."""
         self._closing.set()
+        until = time.monotonic() + wait_s
+        while self._turns and time.monotonic() < until:
+            await asyncio.sleep(0.05)
+        for turn in self._turns:
+            turn.stopped = True
+            turn.cancel()
 
     # --- ASGI -------------------------------------------------------------------------------------------------
 
@@ -220,7 +250,7 @@ class Proxy:
 
     async def close(self) -> None:
         """Let go of the connections to the upstreams."""
-        self.stop_streams()
+        self._closing.set()
         for task in self._background:
             task.cancel()
         if self._session is not None:
@@ -231,8 +261,10 @@ class Proxy:
         if self._session is None:
             trace = aiohttp.TraceConfig()
             trace.on_connection_reuseconn.append(_note_reuse)
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=15)
+            connector._factory = partial(_ToUpstream, loop=asyncio.get_running_loop())  # type: ignore[assignment]
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=15),
+                connector=connector,
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=self.options.connect_s),
@@ -270,6 +302,11 @@ class Proxy:
                 await self._pass_on(request)
         except _Left:
             pass
+        except Exception:
+            log.exception("a request failed in the proxy itself")
+            if request.started:
+                raise
+            await request.reply(reply_error(500, "the proxy itself failed; its log says how", "internal_error"))
 
     # --- chat completions ---------------------------------------------------------------------------------------
 
@@ -313,7 +350,9 @@ class Proxy:
         try:
             await self._serving(turn, upstream, request, ask)
         except BaseException:
-            if turn.phase != "queued" and exchange.ended is None:
+            if turn.stopped:
+                exchange.stopped()
+            elif turn.phase != "queued":
                 exchange.client_left()
             raise
         finally:
@@ -347,7 +386,7 @@ class Proxy:
                 upstream.failed(f"answered {response.status}")
                 exchange.refused("upstream_refused")
                 await self._copy(request, response, turn)
-            elif _is_stream(response):
+            elif _is_stream(response, exchange.streaming):
                 exchange.answered(is_stream=True)
                 await self._stream(request, exchange, response, turn)
             else:
@@ -360,7 +399,7 @@ class Proxy:
     ) -> None:
         await request.start(response.status, backwards(response.raw_headers, drops_length=True))
         turn.comments = True
-        stop: Literal["end", "broken", "stalled"] = "end"
+        stop: Stop = "end"
         read = response.content.readany
         clock = time.monotonic
         try:
@@ -375,9 +414,9 @@ class Proxy:
         except (aiohttp.ClientError, OSError):
             stop = "broken"
         except asyncio.CancelledError:
-            if not turn.stalled:
+            if not (turn.stalled or turn.stopped):
                 raise
-            stop = "stalled"
+            stop = "stopped" if turn.stopped else "stalled"
             response.close()
             turn.uncancel()
         turn.comments = False
@@ -584,7 +623,7 @@ class Proxy:
         turn.heard = time.monotonic()
         for attempt in (1, 2):
             try:
-                return await self._client().request(
+                response = await self._client().request(
                     request.method,
                     url,
                     headers=headers,
@@ -592,6 +631,11 @@ class Proxy:
                     allow_redirects=False,
                     trace_request_ctx=turn,
                 )
+                if 200 <= response.status < 600:
+                    return response
+                response.close()
+                what = f"answered with the status {response.status}"
+                return self._unreached(upstream, what, "upstream_broken", 502)
             except TimeoutError:
                 return self._unreached(upstream, "did not take the connection in time", "upstream_unreachable", 504)
             except asyncio.CancelledError:
@@ -663,9 +707,13 @@ class Proxy:
             turn.phase = "waiting"
             await ask()
         except asyncio.CancelledError:
-            if not turn.left:
+            if not (turn.left or turn.stopped):
                 raise
             turn.uncancel()
+            if turn.stopped and not request.started:
+                await request.reply(
+                    reply_error(503, "the proxy was stopped before the answer came; ask again", "proxy_stopped")
+                )
             raise _Left from None
         finally:
             turn.ticks.cancel()
@@ -705,7 +753,11 @@ class Proxy:
             turn.cancel()
         elif turn.comments and now - max(turn.heard, turn.commented) >= options.keepalive_s:
             turn.commented = now
-            self._in_background(request.send_body(comment("waiting for the model")))
+            self._in_background(self._keep_warm(turn, request))
+
+    async def _keep_warm(self, turn: _Turn, request: _Request) -> None:
+        if turn.comments:  # not where the answer ended since
+            await request.send_body(comment("waiting for the model"))
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -956,12 +1008,23 @@ async def _note_reuse(session: aiohttp.ClientSession, context: Any, params: obje
 
 
 def _named(headers: Headers) -> CIMultiDict[str]:
-    return CIMultiDict((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
+    """Headers as the client library takes them: it writes them as UTF-8."""
+    return CIMultiDict((name.decode("latin-1"), _in_characters(value)) for name, value in headers)
 
 
-def _is_stream(response: aiohttp.ClientResponse) -> bool:
-    kind = response.headers.get("Content-Type", "")
-    return kind.lower().startswith("text/event-stream") and "Content-Encoding" not in response.headers
+def _in_characters(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+def _is_stream(response: aiohttp.ClientResponse, was_asked: bool) -> bool:
+    """Whether to read an answer as events: where it says so, or was asked to and does not say that it is JSON."""
+    if "Content-Encoding" in response.headers:
+        return False
+    kind = response.headers.get("Content-Type", "").lower()
+    return kind.startswith("text/event-stream") or (was_asked and "json" not in kind)
 
 
 def _model_in(body: bytes) -> str | None:
@@ -985,25 +1048,43 @@ def _only_embeds(model: Mapping[str, Any]) -> bool:
 
 
 class _Connection(HttpToolsProtocol):
-    """uvicorn's connection, with an end to how long the head of a request may be: it would keep any amount of it."""
+    """uvicorn's connection, with an end to how much may come that is neither a body nor the end of anything: a head,
+    trailers, what extends a chunk. uvicorn would keep any amount of it, and take trailers for headers."""
 
-    _head_bytes = 0
+    _unread_bytes = 0
+    _gets_on = False
+    _in_head = False
 
     def on_message_begin(self) -> None:
-        self._head_bytes = 1
+        self._in_head = True
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # a trailer comes after what was decided by the headers
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        self._head_bytes = 0
+        self._in_head, self._gets_on = False, True
         super().on_headers_complete()
 
+    def on_body(self, body: bytes) -> None:
+        self._gets_on = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._gets_on = True
+        super().on_message_complete()
+
     def data_received(self, data: bytes) -> None:
+        self._gets_on = False
         super().data_received(data)
-        if self._head_bytes and not self.transport.is_closing():
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_LIMIT_BYTES:
+        self._unread_bytes = 0 if self._gets_on else self._unread_bytes + len(data)
+        if len(self.pipeline) > _PIPELINED:
+            self.transport.close()
+        elif self._unread_bytes > HEAD_LIMIT_BYTES and not self.transport.is_closing():
+            if self._in_head and (self.cycle is None or self.cycle.response_complete):  # type: ignore[redundant-expr]
                 self.transport.write(b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n")
-                self.transport.close()
+            self.transport.close()
 
 
 class Server(uvicorn.Server):
@@ -1023,7 +1104,7 @@ class Server(uvicorn.Server):
                 date_header=False,
                 proxy_headers=False,
                 timeout_keep_alive=75,
-                timeout_graceful_shutdown=30,
+                timeout_graceful_shutdown=5,
                 backlog=4096,
             )
         )
@@ -1036,7 +1117,9 @@ class Server(uvicorn.Server):
             self._announce()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._proxy.stop_streams()
+        for server in self.servers:
+            server.close()
+        await self._proxy.drain(_DRAIN_S)
         await super().shutdown(sockets)
 
 
@@ -1052,6 +1135,7 @@ def serve(
     port: 0 takes a free one. database_url: where trips and counts are kept; None keeps none.
     announce: called when it listens.
     """
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what matters of it is told by the proxy
     listening = listen(host, port)
     ledger = DefectLedger(datetime.now(UTC))
     keeping = None

@@ -33,6 +33,9 @@ class _Envelope(msgspec.Struct):
     messages: msgspec.Raw = msgspec.Raw()
 
 
+_LENIENT_BYTES = 4 << 20
+"""Beyond it only what is strictly JSON is read: the lenient reader stops all others for seconds."""
+
 _envelopes = msgspec.json.Decoder(_Envelope)
 _raw_objects = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _raw_lists = msgspec.json.Decoder(list[msgspec.Raw])
@@ -60,6 +63,8 @@ def _decoded(data: bytes) -> Any:
         return msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
+    if len(data) > _LENIENT_BYTES:
+        return None
     try:  # it takes NaN, 1e400 and halves of surrogate pairs, which clients do send
         return json.loads(data)
     except (ValueError, RecursionError):

@@ -45,12 +45,14 @@ Ended = Literal[
     "upstream_refused",
     "first_byte_timeout",
     "client_left",
+    "stopped",
     "guard_refused",
 ]
 """How a turn ended: the rows of the table "Ends of a turn" in docs/proxy.md."""
 
-Stop = Literal["end", "broken", "stalled"]
-"""How the upstream's bytes ended: as announced, in an error of the transport, or in too long a silence."""
+Stop = Literal["end", "broken", "stalled", "stopped"]
+"""How the upstream's bytes ended: as announced, in an error of the transport, in too long a silence, or because the
+proxy was told to stop, which is nobody's failure and is not counted."""
 
 Stage = Literal["read", "guard", "note", "frames", "classify", "count"]
 
@@ -90,6 +92,7 @@ _BROKEN = {
     "broken": ("the upstream broke off its answer", "upstream_broken"),
     "stalled": ("the upstream sent nothing more for too long", "upstream_stalled"),
     "no_end": ("the upstream ended its answer without a finish reason", "upstream_incomplete"),
+    "stopped": ("the proxy was stopped before the answer ended; ask again", "proxy_stopped"),
 }
 
 
@@ -111,6 +114,7 @@ class Exchange:
         self._request: Request | None = None
         self._scan: Scan | None = None
         self.ended: Ended | None = None
+        self._is_counted = False
         self._facts: AnswerFacts | None = AnswerFacts()
         self._reader: Reader | None = Reader()
         self._unsent = bytearray()  # what came and has not gone out; kept here, so that no fault of the reader loses it
@@ -125,7 +129,8 @@ class Exchange:
         self._request = self._guarded("read", lambda: read_request(body, with_messages))
         if self._request is None:
             return False
-        self.model = self._request.model[:256] or "(unnamed)"
+        # Half a surrogate pair could not be written anywhere.
+        self.model = self._request.model[:256].encode(errors="replace").decode() or "(unnamed)"
         self.streaming = self._request.streaming
         return True
 
@@ -135,6 +140,7 @@ class Exchange:
         session: what the client calls the conversation; None where it does not say.
         """
         body, request = self._body, self._request
+        self._body, self._request = b"", None  # a long conversation is not kept as long as its answer takes
         if self._options.guard_mode == "off" or request is None or request.messages is None:
             return body
         found: Scan | None = self._guarded("guard", lambda: scan(request.messages, self._options.guard))
@@ -262,11 +268,15 @@ class Exchange:
         if facts.errored:
             tail = b"" if facts.ended else encode(SENTINEL)
         elif not (facts.ended or (facts.finished and stop == "end")):
-            how: Literal["broken", "stalled", "no_end"] = "no_end" if stop == "end" else stop
-            self._end_in_error(how)
+            how: Literal["broken", "stalled", "stopped", "no_end"] = "no_end" if stop == "end" else stop
+            if how != "stopped":
+                self._end_in_error(how)
             message, code = _BROKEN[how]
             tail = encode(error_body(message, "upstream_error", code)) + encode(SENTINEL)
-        self._count_end(facts)
+            if how == "stopped":
+                self.stopped()
+        if not self._is_counted:
+            self._count_end(facts)
         return held + b"\n\n" + tail if tail and (held or is_cut) else held + tail
 
     def _look_at(self, facts: AnswerFacts) -> None:
@@ -302,6 +312,7 @@ class Exchange:
 
     def _count_end(self, facts: AnswerFacts) -> None:
         """The turn ended with the client still there."""
+        self._is_counted = True
 
         def count() -> None:
             ledger, model = self._ledger, self.model
@@ -323,12 +334,20 @@ class Exchange:
     def refused(self, how: Literal["upstream_refused", "first_byte_timeout"]) -> None:
         """There is no answer: the upstream was not reached, refused, or did not begin in time."""
         self.ended = how
+        self._is_counted = True
         name = "upstream_refusals" if how == "upstream_refused" else "first_byte_timeouts"
         self._guarded("count", lambda: self._ledger.record_turn(self.model, **{name: 1}))
+
+    def stopped(self) -> None:
+        """The proxy stops, and the turn with it."""
+        if not self._is_counted:
+            self.ended, self._is_counted = "stopped", True
 
     def client_left(self) -> None:
         """The client hung up. One that has read the end of the answer has not left early, though more bytes follow."""
         facts = self._facts
+        if self._is_counted:
+            return
         if facts is not None and self._is_stream and (facts.ended or facts.finished or facts.errored):
             self._count_end(facts)
             return

@@ -69,6 +69,8 @@ class Gate:
         if not self._knows(host):
             told = f"the host {host[:100]!r} is not one of this proxy's" if host else "the request names no one host"
             return reply_error(403, f"{told}; add it to allowed_hosts in the settings of demerit", "host_not_allowed")
+        if method in ("TRACE", "CONNECT") or not path.startswith("/"):
+            return reply_error(405, f"this proxy does not take {method} {path[:100]}", "method_not_allowed")
         if path in _OPEN_PATHS or self._key is None or self._is_preflight(method, headers):
             return None
         if any(self._opens(name, value) for name, value in headers):
@@ -153,6 +155,10 @@ class Gate:
         return kept
 
 
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+"""No server sends it in a value; what of it an upstream sent is left out, with its header."""
+
+
 def backwards(headers: Iterable[tuple[bytes, bytes]], drops_length: bool = False) -> Headers:
     """The headers of an answer as the client gets them."""
     lowered = [(name.lower(), value) for name, value in headers]
@@ -160,7 +166,7 @@ def backwards(headers: Iterable[tuple[bytes, bytes]], drops_length: bool = False
     return [
         (name, value)
         for name, value in lowered
-        if name not in dropped and not (drops_length and name == b"content-length")
+        if name not in dropped and not (drops_length and name == b"content-length") and not _CONTROL.search(value)
     ]
 
 
