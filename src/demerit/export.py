@@ -37,7 +37,6 @@ from demerit.quality.thinking import Thinking
 from demerit.redact import redact, redact_value
 from demerit.render import encoded
 from demerit.store.filters import Filter
-from demerit.store.projection import plain
 from demerit.store.reads import (
     CallView,
     SessionRow,
@@ -50,7 +49,7 @@ from demerit.store.reads import (
     read_transcript,
 )
 from demerit.store.schema import sessions, verdicts
-from demerit.store.texts import TEXT_CHARS
+from demerit.store.texts import TEXT_CHARS, plain
 
 SCHEMA = "demerit.export/1"
 """Raised when a key goes or changes its meaning; a new key keeps it."""

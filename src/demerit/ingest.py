@@ -50,9 +50,9 @@ from demerit.store.engines import Busy
 from demerit.store.filters import microseconds, moment
 from demerit.store.grading import due, due_terminal, outdated
 from demerit.store.growing import grow
-from demerit.store.projection import Project, Projection, plain
+from demerit.store.projection import Project, Projection
 from demerit.store.schema import logs, sessions
-from demerit.store.texts import TEXT_SPACE
+from demerit.store.texts import TEXT_SPACE, plain
 from demerit.store.writer import (
     Conflict,
     LogRow,

@@ -30,18 +30,10 @@ from demerit.loops import scan
 from demerit.model import Body, CallStatus, Event, Message, Session, ToolCall, Usage
 from demerit.quality import assess
 from demerit.store import projection
-from demerit.store.projection import (
-    HEADS,
-    UNDATED,
-    Projection,
-    Rounds,
-    below,
-    is_request_key,
-    message_key,
-    plain,
-)
+from demerit.store.projection import HEADS, UNDATED, Projection, below, is_request_key, message_key
+from demerit.store.rounds import Rounds
 from demerit.store.schema import messages, session_defects, session_hours, session_tools, tool_calls
-from demerit.store.texts import TEXT_SPACE, unpacked
+from demerit.store.texts import TEXT_SPACE, plain, unpacked
 
 HOUR = 20_575 * 24 + 9
 """The hour of the first line of every log here: nine o'clock, 20,575 days after 1970 began."""

@@ -19,18 +19,8 @@ from demerit.quality.assess import Replays
 from demerit.store.engines import insert_rows
 from demerit.store.filters import microseconds
 from demerit.store.grading import stored_messages
-from demerit.store.projection import (
-    COST_DIGITS,
-    HEADS,
-    Projection,
-    Rounds,
-    RoundsFolder,
-    Sums,
-    UsageRow,
-    add_up,
-    answers_of,
-    plain,
-)
+from demerit.store.projection import COST_DIGITS, HEADS, Projection, Sums, UsageRow, add_up
+from demerit.store.rounds import Rounds, RoundsFolder, answers_of
 from demerit.store.schema import (
     events,
     file_changes,
@@ -45,7 +35,7 @@ from demerit.store.schema import (
     tool_calls,
     usage_events,
 )
-from demerit.store.texts import TEXT_SPACE
+from demerit.store.texts import TEXT_SPACE, plain
 from demerit.store.writer import LogRow, StoredTurn, forget_texts, keep_texts, stored_prompts, stored_turns
 
 _CALLS_LOOKED_AT = 2000

@@ -15,9 +15,9 @@ from sqlalchemy import BigInteger, Connection, delete, func, insert, literal_col
 
 from demerit.rates import Share, wilson
 from demerit.store.filters import microseconds
-from demerit.store.projection import plain
 from demerit.store.schema import guard_scans, guard_trips
 from demerit.store.schema import model_counts as stored_counts
+from demerit.store.texts import plain
 
 MOST_DAYS = 90
 """Days of the trips log, today among them."""

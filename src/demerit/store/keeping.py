@@ -15,7 +15,6 @@ from sqlalchemy import Connection, Engine, Table, and_, case, delete, func, inse
 
 from demerit.store import Store, StoreError, archive
 from demerit.store.filters import microseconds, moment
-from demerit.store.projection import plain
 from demerit.store.reads import NotFound
 from demerit.store.schema import (
     archive_metadata,
@@ -28,6 +27,7 @@ from demerit.store.schema import (
     texts,
     verdicts,
 )
+from demerit.store.texts import plain
 from demerit.store.writer import forget_sessions
 
 _SESSIONS_AT_A_TIME = 50

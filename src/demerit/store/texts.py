@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import threading
+from hashlib import blake2b
 from typing import NamedTuple
 
 import zstandard
@@ -87,3 +88,15 @@ def _sized(data: bytes) -> int:
 
 def _damaged(error: Exception) -> StoreError:
     return StoreError(f"a stored text is damaged ({error}); demerit rebuild reads it again")
+
+
+def plain(text: str) -> str:
+    """A text that every database takes: without NUL, and without halves of characters."""
+    if text.isascii():
+        return text.replace("\0", "\ufffd") if "\0" in text else text
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
+def text_digest(text: str) -> str:
+    """Sixteen hex digits by which equal texts are found."""
+    return blake2b(text.encode(), digest_size=8).hexdigest()

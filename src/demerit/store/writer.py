@@ -36,18 +36,8 @@ from demerit.store.grading import (
     stored_messages,
     stored_session,
 )
-from demerit.store.projection import (
-    Project,
-    Projection,
-    Rounds,
-    RoundsFolder,
-    Text,
-    UsageRow,
-    add_up,
-    is_request_key,
-    plain,
-    spoken_as,
-)
+from demerit.store.projection import Project, Projection, Text, UsageRow, add_up, is_request_key
+from demerit.store.rounds import Rounds, RoundsFolder, spoken_as
 from demerit.store.schema import (
     counters,
     events,
@@ -67,7 +57,7 @@ from demerit.store.schema import (
     usage_events,
 )
 from demerit.store.search import index_words, unindex_texts
-from demerit.store.texts import unpacked
+from demerit.store.texts import plain, unpacked
 
 _SUMS = (session_hours, session_tools, session_files, session_defects)
 _ROWS = (events, file_changes, messages, session_heads, tool_calls, usage_events)
