@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
+from rich.text import Text
 
 from demerit import dashboard
 from demerit.dashboard import NoProxy, follow, kept, shown
@@ -392,3 +393,22 @@ def test_counts_of_the_store_add_up_over_hours_and_versions() -> None:
     lines = "\n".join(line.plain for line in shown(document, 120))
     assert "1 of 2 models with something to report; 6 requests in all, since 2026-12-01 00:00 UTC" in lines
     assert "25 %" in lines
+
+
+def test_the_model_with_most_to_report_comes_first() -> None:
+    counts = [CountRow(7, model, "1", "stream_errors", n) for model, n in (("few", 1), ("most", 9), ("some", 3))]
+    lines = [line.plain for line in shown(kept(counts, SINCE), 80)]
+    assert [line.split()[0] for line in lines if line.startswith(("few", "most", "some"))] == ["most", "some", "few"]
+
+
+def test_a_low_window_says_how_much_more_there_is() -> None:
+    lines = [Text(f"line {number}") for number in range(30)]
+    console = Console(file=StringIO(), width=60, height=10)
+    console.print(dashboard._fitting(lines, console))
+    told = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert told == [
+        *(f"line {number}" for number in range(8)),
+        "... 22 more lines: a taller window or --once shows them",
+    ]
+    console.print(dashboard._fitting(lines[:9], console))
+    assert "more lines" not in "".join(console.file.getvalue().splitlines()[9:])  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ expected of it: what is missing is left out, a counter of a newer proxy is shown
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import cache
@@ -76,14 +76,24 @@ def follow(url: str, key: str | None, console: Console, once: bool = False, expl
             try:
                 for newest in _documents(url, key):
                     document = newest
-                    live.update(Group(*shown(document, console.width, explain)), refresh=True)
+                    live.update(_fitting(shown(document, console.width, explain), console), refresh=True)
             except _Away as away:
                 reason = str(away)
             if document is None:
                 raise NoProxy(_start_one(reason))
             notice = _wrapped(Text(f"{reason}; trying again", "yellow"), max(console.width, _LEAST))
-            live.update(Group(*notice, Text(), *shown(document, console.width, explain)), refresh=True)
+            live.update(_fitting([*notice, Text(), *shown(document, console.width, explain)], console), refresh=True)
             time.sleep(RETRY_S)
+
+
+def _fitting(lines: Sequence[Text], console: Console) -> Group:
+    """Lines of which the last says how many more there are, where the window has no room for all."""
+    room = console.height - 1
+    if len(lines) <= room:
+        return Group(*lines)
+    shown = lines[: max(1, room - 1)]
+    more = len(lines) - len(shown)
+    return Group(*shown, Text(f"... {more} more lines: a taller window or --once shows them", "dim", no_wrap=True))
 
 
 def _start_one(reason: str) -> str:
@@ -164,7 +174,7 @@ def shown(document: Mapping[str, Any], width: int, explain: bool = False) -> lis
     """A status document in lines of at most `width` cells (24 at least); of models, those with something to report."""
     width = max(width, _LEAST)
     models = [_Model(clean(name), of) for name, of in _mapping(document, "models").items() if isinstance(of, Mapping)]
-    told = [model for model in models if model.has_something]
+    told = sorted((model for model in models if model.has_something), key=lambda model: -model.failures)
     lines = [*_head(document, width), *_upstreams(document, width), Text(), *_state(document, models, told, width)]
     for model in told:
         lines += [Text(), *_model(model, width)]
@@ -236,6 +246,11 @@ class _Model:
         found += [*_AROUND, "cycles", *_AGENTS]
         found += [name for name in self.defects if name not in COUNTERS]
         return [name for name in found if self.of(name)]
+
+    @property
+    def failures(self) -> int:
+        """How much there is to report: those with most come first."""
+        return sum(map(self.of, self.reports))
 
     @property
     def has_something(self) -> bool:

@@ -99,7 +99,9 @@ def test_half_a_surrogate_pair_in_a_name_does_not_hide_the_status() -> None:
             {"completed_turns": 1, "unreadable_frames": 1},
             id="junk and the finish",
         ),
-        pytest.param([*UNFINISHED, UNREADABLE], UNREADABLE, {"client_aborts": 1}, id="junk and no end"),
+        pytest.param(
+            [*UNFINISHED, UNREADABLE], UNREADABLE, {"client_aborts": 1, "unreadable_frames": 1}, id="junk and no end"
+        ),
     ],
 )
 def test_a_failed_turn_whose_client_leaves_has_ended_or_was_left_and_not_neither(

@@ -208,6 +208,8 @@ def test_pages_of_other_sites(origins: tuple[str, ...], origin: bytes | None, al
         ("http://a:1/v1", "/v1/models", "x=1&y=%20", "http://a:1/v1/models?x=1&y=%20"),
         ("http://a:1", "/v1/models", "", "http://a:1/models"),
         ("http://a:1/v1", "/props", "", "http://a:1/props"),
+        ("http://a:1/v1", "/chat/completions", "", "http://a:1/v1/chat/completions"),
+        ("http://a:1/v1", "/models/a", "", "http://a:1/v1/models/a"),
         ("http://a:1/v1", "/v10/x", "", "http://a:1/v10/x"),
         ("https://a/api/v1/", "/v1/models/a%2Fb", "", "https://a/api/v1/models/a%2Fb"),
         (

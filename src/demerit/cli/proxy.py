@@ -295,7 +295,7 @@ def _told(settings: Settings, options: Options, key: _Key | None, answers: Seque
             yield f"  hosts     other machines reach it under {names}"
         else:
             yield "  hosts     none yet: put this machine's name or address, as others know it, into allowed_hosts"
-    yield f"  watch     demerit proxy dashboard, {base}/v1/proxy/status or {base}/metrics"
+    yield f"  watch     demerit proxy dashboard --url {base}, {base}/v1/proxy/status or {base}/metrics"
     yield ""
     yield "Point a client at it:"
     for client, setting in _clients(f"{base}/v1", has_key=key is not None):

@@ -304,7 +304,7 @@ class Proxy:
             pass
         except Exception:
             log.exception("a request failed in the proxy itself")
-            if request.started:
+            if request.status:
                 raise
             await request.reply(reply_error(500, "the proxy itself failed; its log says how", "internal_error"))
 
@@ -340,12 +340,10 @@ class Proxy:
                 )
             )
             return
-        status = 0
 
         async def ask() -> None:
-            nonlocal status
             exchange.forwarded()
-            status = await self._exchange(request, exchange, turn, upstream, step)
+            await self._exchange(request, exchange, turn, upstream, step)
 
         try:
             await self._serving(turn, upstream, request, ask)
@@ -357,7 +355,7 @@ class Proxy:
             raise
         finally:
             if turn.phase != "queued":
-                self._done(turn, exchange.ended or "client_left", at, upstream, status, exchange.trip)
+                self._done(turn, exchange.ended or "client_left", at, upstream, request.status, exchange.trip)
 
     def _keep(self, exchange: Exchange, at: datetime) -> None:
         """The trips log takes what the guard decided, whatever becomes of the request."""
@@ -372,13 +370,13 @@ class Proxy:
 
     async def _exchange(
         self, request: _Request, exchange: Exchange, turn: _Turn, upstream: _Upstream, body: bytes
-    ) -> int:
-        """Ask the upstream and give the client its answer. Returns the status that the client got."""
+    ) -> None:
+        """Ask the upstream and give the client its answer."""
         response = await self._asked(request, turn, upstream, body, is_read=True)
         if isinstance(response, _Failed):
             exchange.refused(response.ended)
             await request.reply(response.reply)
-            return response.reply.status
+            return
         async with response:
             turn.first_byte = turn.heard = time.monotonic()
             turn.phase = "answering"
@@ -391,8 +389,7 @@ class Proxy:
                 await self._stream(request, exchange, response, turn)
             else:
                 exchange.answered(is_stream=False)
-                return await self._whole(request, exchange, response, turn, upstream)
-            return response.status
+                await self._whole(request, exchange, response, turn, upstream)
 
     async def _stream(
         self, request: _Request, exchange: Exchange, response: aiohttp.ClientResponse, turn: _Turn
@@ -430,7 +427,7 @@ class Proxy:
         response: aiohttp.ClientResponse,
         turn: _Turn,
         upstream: _Upstream,
-    ) -> int:
+    ) -> None:
         parts: list[bytes] = []
         size = 0
         failure: Reply | None = None
@@ -453,7 +450,7 @@ class Proxy:
             upstream.failed("broke off its answer")
             exchange.refused("upstream_refused")
             await request.reply(failure)
-            return failure.status
+            return
         headers = backwards(response.raw_headers)
         turn.sending = time.monotonic()
         if size > _WHOLE_LIMIT_BYTES:
@@ -461,7 +458,7 @@ class Proxy:
             await request.send_body(b"".join(parts))
             await self._rest(request, response, turn)
             exchange.ended = "clean"
-            return response.status
+            return
         body = parts[0] if len(parts) == 1 else b"".join(parts)
         if b"content-encoding" not in dict(headers):
             exchange.finish_whole(body)
@@ -469,7 +466,6 @@ class Proxy:
             exchange.ended = "clean"
         await request.start(response.status, headers)
         await request.send_body(body, more=False)
-        return response.status
 
     # --- everything else ----------------------------------------------------------------------------------------
 
@@ -710,7 +706,7 @@ class Proxy:
             if not (turn.left or turn.stopped):
                 raise
             turn.uncancel()
-            if turn.stopped and not request.started:
+            if turn.stopped and not request.status:
                 await request.reply(
                     reply_error(503, "the proxy was stopped before the answer came; ask again", "proxy_stopped")
                 )
@@ -894,7 +890,7 @@ class _Failed(NamedTuple):
 class _Request:
     """One request of a client, and the way back to it."""
 
-    __slots__ = ("_cors", "_send", "body", "headers", "method", "path", "query", "raw_path", "receive", "started")
+    __slots__ = ("_cors", "_send", "body", "headers", "method", "path", "query", "raw_path", "receive", "status")
 
     def __init__(self, scope: Message, receive: Receive, send: Send, cors: Headers, body: bytes) -> None:
         self.method: str = scope["method"]
@@ -904,7 +900,8 @@ class _Request:
         self.headers: Headers = scope["headers"]
         self.body = body
         self.receive = receive
-        self.started = False
+        self.status = 0
+        """What the client was answered; 0 as long as it was not."""
         self._send = send
         self._cors = cors
 
@@ -912,7 +909,7 @@ class _Request:
         return next((value.decode("latin-1") for name, value in self.headers if name == wanted), None)
 
     async def start(self, status: int, headers: Headers) -> None:
-        self.started = True
+        self.status = status
         if self._cors:
             headers = [pair for pair in headers if not pair[0].startswith(b"access-control-")] + self._cors
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
@@ -921,6 +918,7 @@ class _Request:
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def reply(self, reply: Reply) -> None:
+        self.status = reply.status
         await _reply(self._send, reply, self._cors)
 
 

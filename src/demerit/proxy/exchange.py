@@ -115,6 +115,7 @@ class Exchange:
         self._scan: Scan | None = None
         self.ended: Ended | None = None
         self._is_counted = False
+        self._unreadable = 0
         self._facts: AnswerFacts | None = AnswerFacts()
         self._reader: Reader | None = Reader()
         self._unsent = bytearray()  # what came and has not gone out; kept here, so that no fault of the reader loses it
@@ -280,6 +281,10 @@ class Exchange:
         return held + b"\n\n" + tail if tail and (held or is_cut) else held + tail
 
     def _look_at(self, facts: AnswerFacts) -> None:
+        """Count what failed as it comes: many a client leaves because of it."""
+        if news := facts.unreadable - self._unreadable:
+            self._unreadable = facts.unreadable
+            self._guarded("count", lambda: self._ledger.record_turn(self.model, unreadable_frames=news))
         if facts.errored:
             self._end_in_error("upstream_error")
         elif facts.unreadable:
@@ -321,7 +326,7 @@ class Exchange:
                 model,
                 completed_turns=int(is_read),
                 tool_turns=int(is_read and facts.called),
-                unreadable_frames=facts.unreadable,
+                unreadable_frames=facts.unreadable - self._unreadable,
             )
             if facts.truncated:
                 ledger.record_truncated_generation(model)
@@ -329,7 +334,7 @@ class Exchange:
                 ledger.record_empty_response(model, facts.reasoned)
 
         self._guarded("count", count)
-        self.ended = self.ended or "clean"
+        self.ended = self.ended or ("unreadable_frame" if facts.unreadable else "clean")
 
     def refused(self, how: Literal["upstream_refused", "first_byte_timeout"]) -> None:
         """There is no answer: the upstream was not reached, refused, or did not begin in time."""
@@ -384,14 +389,14 @@ def _refusal(found: Scan) -> Reply:
         return reply_error(
             400,
             f"demerit's loop guard refused this request: the model wrote the same text {found.count} times "
-            f"({found.label!r}), and stagnation_limit is {found.limit}. Change the prompt, raise stagnation_limit, or "
-            "set loop_guard_mode to note or off.",
+            f"({found.label!r}), and stagnation_limit is {found.limit}. Tell it something else, raise stagnation_limit, "
+            "or set loop_guard_mode to note or off.",
             "stagnation_detected",
         )
     return reply_error(
         400,
         f"demerit's loop guard refused this request: the same call was made {found.count} times in a row "
-        f"({found.label}), and the limit is {found.limit}. Answer it differently, raise repeat_limit or "
+        f"({found.label}), and the limit is {found.limit}. Tell the model something else, raise repeat_limit or "
         "read_only_limit, or set loop_guard_mode to note or off.",
         "loop_detected",
     )

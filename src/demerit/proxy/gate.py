@@ -68,7 +68,8 @@ class Gate:
         host = named[0].decode("latin-1") if len(named) == 1 else ""
         if not self._knows(host):
             told = f"the host {host[:100]!r} is not one of this proxy's" if host else "the request names no one host"
-            return reply_error(403, f"{told}; add it to allowed_hosts in the settings of demerit", "host_not_allowed")
+            what_to_do = "add it to allowed_hosts in the settings of demerit, or to DEMERIT_ALLOWED_HOSTS"
+            return reply_error(403, f"{told}; {what_to_do}", "host_not_allowed")
         if method in ("TRACE", "CONNECT") or not path.startswith("/"):
             return reply_error(405, f"this proxy does not take {method} {path[:100]}", "method_not_allowed")
         if path in _OPEN_PATHS or self._key is None or self._is_preflight(method, headers):
@@ -208,18 +209,21 @@ def matches(model: str, globs: Iterable[str]) -> bool:
     return any(fnmatchcase(model, glob) for glob in globs)
 
 
+_OF_THE_API = ("/chat/completions", "/completions", "/embeddings", "/models", "/responses", "/messages")
 _VERSION_END = re.compile(r"/v1/?$")
 
 
 def url_for(upstream: Upstream, raw_path: str, query: str) -> str:
     """Where a path of ours lies at an upstream.
 
-    `/v1` stands for the base of the upstream, whether that ends in `/v1` or not; what lies beside `/v1` here lies
-    beside it there.
+    `/v1` stands for the base of the upstream, whether that ends in `/v1` or not, and may be forgotten before the paths
+    of the API. What else lies beside `/v1` here lies beside it there.
     """
     base = upstream.url.rstrip("/")
     if raw_path == "/v1" or raw_path.startswith("/v1/"):
         url = base + raw_path[3:]
+    elif raw_path.startswith(_OF_THE_API):
+        url = base + raw_path
     else:
         url = _VERSION_END.sub("", base) + raw_path
     return f"{url}?{query}" if query else url
