@@ -389,8 +389,8 @@ def _refusal(found: Scan) -> Reply:
         return reply_error(
             400,
             f"demerit's loop guard refused this request: the model wrote the same text {found.count} times "
-            f"({found.label!r}), and stagnation_limit is {found.limit}. Tell it something else, raise stagnation_limit, "
-            "or set loop_guard_mode to note or off.",
+            f"({found.label!r}), and stagnation_limit is {found.limit}. Tell it something else, raise "
+            "stagnation_limit, or set loop_guard_mode to note or off.",
             "stagnation_detected",
         )
     return reply_error(
